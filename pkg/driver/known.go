@@ -1,0 +1,236 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/lvm-csi/lvm-csi/pkg/lvm"
+	"github.com/lvm-csi/lvm-csi/pkg/mounter"
+)
+
+// known holds the IDs of the volumes that may be mounted, so that mounting asks LVM nothing. What is
+// not there has to be looked up; it can be lost and only costs reports.
+//
+// An ID is written only under the lock of its LV, except by remember, which
+// leaves alone what such a call has written.
+type known struct {
+	mu  sync.Mutex
+	ids map[string]bool
+}
+
+func (k *known) has(id string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.ids[id]
+}
+
+func (k *known) add(id volumeID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ids[id.String()] = true
+}
+
+// forget drops an ID, and with it the one that a PV written by hand over the same LV has.
+func (k *known) forget(id volumeID) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.ids[id.String()] = false
+	k.ids[volumeID{vg: id.vg, lv: id.lv}.String()] = false
+}
+
+func (k *known) remember(id string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if _, touched := k.ids[id]; !touched {
+		k.ids[id] = true
+	}
+}
+
+// find looks up the LV of an ID and its record. Errors: lvm.ErrNotFound when LVM positively lacks it;
+// errNotFound when the LV is there and is not this volume; lvm's when the VG cannot be read.
+func (d *Driver) find(ctx context.Context, id volumeID) (*lvm.VG, *lvm.LV, record, error) {
+	vg, err := d.lvm.Report(ctx, id.vg)
+	if err != nil {
+		return nil, nil, record{}, d.elsewhere(id, fmt.Errorf("looking up volume %s: %w", id, err))
+	}
+	lv, err := vg.LV(id.lv)
+	if err != nil {
+		return vg, nil, record{}, d.elsewhere(id, err)
+	}
+	r, ok := d.tags.read(lv)
+	if id.byHand() {
+		return vg, lv, r, nil
+	}
+	if !ok || r.id != id.String() {
+		return vg, lv, record{}, d.elsewhere(id, notFoundf("volume %s: logical volume %s/%s is there but does not carry that ID in its tags; "+
+			"to use it as it is, write a PV with volumeHandle %s/%s", id, id.vg, id.lv, id.vg, id.lv))
+	}
+	return vg, lv, r, nil
+}
+
+// elsewhere explains why an ID is not here when it names another node. While LVM cannot be read that is not known.
+func (d *Driver) elsewhere(id volumeID, err error) error {
+	absent := errors.Is(err, lvm.ErrNotFound) || errors.Is(err, lvm.ErrNoVG) || errors.Is(err, errNotFound)
+	if id.byHand() || d.ours(id) || !absent {
+		return err
+	}
+	return notFoundf("volume %s was made on another node and is not on this one (%s)", id, d.config.NodeID)
+}
+
+// mountable makes sure that an ID is of a volume that may be mounted here. It asks LVM only about IDs that it does not know.
+// The caller holds the lock.
+func (d *Driver) mountable(ctx context.Context, id volumeID) error {
+	if d.known.has(id.String()) {
+		return nil
+	}
+	_, lv, r, err := d.find(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case r.state == creating:
+		return as(errUnavailable, fmt.Errorf("volume %s is still being created; CreateVolume has not returned it", id))
+	case r.state == deleting:
+		return preconditionf("volume %s is being deleted and partly erased; it cannot be used again", id)
+	case lv.IsPartial():
+		return as(errUnavailable, fmt.Errorf("volume %s: a physical volume under it is missing; bring its disk back", id))
+	}
+	d.known.add(id)
+	return nil
+}
+
+// device finds the device of a volume that may be mounted here, and activates its LV if need be.
+// The caller holds the lock.
+func (d *Driver) device(ctx context.Context, id volumeID) (mounter.Device, error) {
+	if err := d.mountable(ctx, id); err != nil {
+		return mounter.Device{}, err
+	}
+	dev, err := d.activeDevice(ctx, id)
+	if err != nil {
+		d.known.forget(id)
+		if again := d.mountable(ctx, id); again != nil {
+			return mounter.Device{}, again // it tells more: absent, partial, ...
+		}
+	}
+	return dev, err
+}
+
+// activeDevice finds the device of an LV, and activates the LV when it is inactive, as after a reboot. It does so too when the
+// device is suspended, as an lvm leaves it that was killed: such leftovers are repaired before any change.
+func (d *Driver) activeDevice(ctx context.Context, id volumeID) (mounter.Device, error) {
+	dev, err := d.mounter.Device(ctx, id.vg, id.lv)
+	if !errors.Is(err, mounter.ErrInactive) && !errors.Is(err, mounter.ErrSuspended) {
+		return dev, err
+	}
+	if err := d.lvm.Activate(ctx, id.vg, id.lv); err != nil {
+		return mounter.Device{}, fmt.Errorf("activating volume %s: %w", id, err)
+	}
+	return d.mounter.Device(ctx, id.vg, id.lv)
+}
+
+// startTimeout bounds one look at LVM after the start; startPause is between two looks.
+const (
+	startTimeout = 30 * time.Second
+	startPause   = 10 * time.Second
+)
+
+// Start looks at LVM until it answers: then the driver is ready. Meanwhile it serves, because
+// unmounts must go on. It takes up deletions that were interrupted. It returns when ctx ends or all is done.
+func (d *Driver) Start(ctx context.Context) {
+	logger := klog.FromContext(ctx)
+	for {
+		vgs, err := d.look(ctx)
+		if err == nil {
+			d.lvmSeen.Do(func() { close(d.lvmOK) })
+			d.takeUp(ctx, vgs)
+			return
+		}
+		logger.Error(err, "Not ready: LVM does not answer; volumes in use go on, no new ones are made")
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(startPause):
+		}
+	}
+}
+
+// look reads the default VG, or all of them when there is none: a report that names its VG
+// does not hang on another's disks.
+func (d *Driver) look(ctx context.Context) ([]*lvm.VG, error) {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	if d.config.DefaultVG == "" {
+		return d.lvm.Reports(ctx)
+	}
+	vg, err := d.lvm.Report(ctx, d.config.DefaultVG)
+	if errors.Is(err, lvm.ErrNoVG) {
+		klog.FromContext(ctx).Info("The default volume group is not on this node; its capacity here is zero", "volumeGroup", d.config.DefaultVG)
+		return nil, nil
+	}
+	return []*lvm.VG{vg}, err
+}
+
+// takeUp remembers the volumes of vgs and goes on with deletions that a stop interrupted.
+func (d *Driver) takeUp(ctx context.Context, vgs []*lvm.VG) {
+	logger := klog.FromContext(ctx)
+	for _, vg := range vgs {
+		if slices.ContainsFunc(vg.LVs, func(lv lvm.LV) bool { return lv.Suspended || lv.InactiveTable }) {
+			// Whoever writes to a suspended LV hangs until the next change of the VG, which begins with repairs. This one changes nothing.
+			if err := d.lvm.Backup(ctx, vg.Name); err != nil {
+				logger.Error(err, "What an interrupted lvm left waits for the next change", "volumeGroup", vg.Name)
+			}
+		}
+		for lv, r := range d.volumes(vg) {
+			switch {
+			case r.state == ready && !lv.IsPartial():
+				d.known.remember(r.id)
+			case r.state == deleting:
+				logger.Info("Going on with an interrupted deletion", "volume", r.id)
+				if err := d.goOnDeleting(ctx, r.id); err != nil && !errors.Is(err, errBusy) {
+					logger.Error(err, "The deletion waits for its next DeleteVolume", "volume", r.id)
+				}
+			}
+		}
+	}
+}
+
+// goOnDeleting removes a volume that is still being deleted. That it once was does not suffice: calls are
+// answered meanwhile, and CreateVolume may have made a new volume of that name.
+func (d *Driver) goOnDeleting(ctx context.Context, volume string) error {
+	id, err := parseVolumeID(volume)
+	if err != nil {
+		return err
+	}
+	_, err = work(ctx, d, id.vg, id.lv, func(ctx context.Context) (none struct{}, err error) {
+		_, _, r, err := d.find(ctx, id)
+		if errors.Is(err, lvm.ErrNotFound) || err == nil && r.state != deleting {
+			return none, nil
+		}
+		if err != nil {
+			return none, err
+		}
+		return none, d.remove(ctx, id)
+	})
+	return err
+}
+
+// volumes are the LVs of a VG that are volumes, with their records. A copy of a VG (vgimportclone(8)) carries the tags of the
+// original: such an LV is none, for its ID is that of another.
+func (d *Driver) volumes(vg *lvm.VG) iter.Seq2[*lvm.LV, record] {
+	return func(yield func(*lvm.LV, record) bool) {
+		for i := range vg.LVs {
+			lv := &vg.LVs[i]
+			r, ok := d.tags.read(lv)
+			id, err := parseVolumeID(r.id)
+			if ok && err == nil && id.vg == vg.Name && id.lv == lv.Name && !yield(lv, r) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,92 @@
+package driver
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+
+	"github.com/lvm-csi/lvm-csi/pkg/mounter"
+)
+
+// NodeGetCapabilities implements csi.NodeServer.
+func (d *Driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
+	var all []*csi.NodeServiceCapability
+	for _, t := range []csi.NodeServiceCapability_RPC_Type{
+		csi.NodeServiceCapability_RPC_STAGE_UNSTAGE_VOLUME,
+		csi.NodeServiceCapability_RPC_GET_VOLUME_STATS,
+		csi.NodeServiceCapability_RPC_EXPAND_VOLUME,
+		csi.NodeServiceCapability_RPC_SINGLE_NODE_MULTI_WRITER,
+	} {
+		all = append(all, &csi.NodeServiceCapability{Type: &csi.NodeServiceCapability_Rpc{Rpc: &csi.NodeServiceCapability_RPC{Type: t}}})
+	}
+	return &csi.NodeGetCapabilitiesResponse{Capabilities: all}, nil
+}
+
+// NodeGetInfo implements csi.NodeServer. It runs no command.
+func (d *Driver) NodeGetInfo(context.Context, *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+	return &csi.NodeGetInfoResponse{
+		NodeId:             d.config.NodeID,
+		AccessibleTopology: &csi.Topology{Segments: map[string]string{d.topologyKey(): d.topologyValue()}},
+	}, nil
+}
+
+// mountsAt are the mounts stacked at a path, the top one last.
+func (d *Driver) mountsAt(ctx context.Context, path string) ([]mounter.Mount, error) {
+	all, err := d.mounter.Mounts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var here []mounter.Mount
+	for _, m := range all {
+		if m.Path == path {
+			here = append(here, m)
+		}
+	}
+	return here, nil
+}
+
+// unmountAll undoes every mount at a path. That there is none is a success.
+func (d *Driver) unmountAll(ctx context.Context, path string) error {
+	mounts, err := d.mountsAt(ctx, path)
+	if err != nil {
+		return err
+	}
+	for range mounts {
+		if err := d.mounter.Unmount(ctx, path); err != nil && !errors.Is(err, mounter.ErrNotMounted) {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkPath wants an absolute path whose last element is no symbolic link: a mount would follow it.
+func checkPath(field, path string) error {
+	if !filepath.IsAbs(path) {
+		return invalidf("%s %q is not an absolute path", field, path)
+	}
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink != 0 {
+		return invalidf("%s %q is a symbolic link", field, path)
+	}
+	return nil
+}
+
+// onNode runs fn under the lock of the volume that a request names, after its ID and then its paths have been judged. An ID that
+// cannot be one locks its path instead: unmounting must not depend on it.
+func onNode[T any](ctx context.Context, d *Driver, id volumeID, path string, fn func(context.Context) (T, error)) (T, error) {
+	if id == (volumeID{}) {
+		return work(ctx, d, "", path, fn)
+	}
+	return work(ctx, d, id.vg, id.lv, fn)
+}
+
+// clean makes a path comparable with those of Mounts. An empty one stays empty.
+func clean(path string) string {
+	if path == "" {
+		return ""
+	}
+	return filepath.Clean(path)
+}

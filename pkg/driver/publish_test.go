@@ -1,0 +1,209 @@
+package driver
+
+import (
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/google/go-cmp/cmp"
+	"google.golang.org/grpc/codes"
+
+	"github.com/lvm-csi/lvm-csi/pkg/mounter"
+)
+
+// publishTo publishes a staged volume with an access mode and readonly or not.
+func (w *world) publishTo(t *testing.T, id, fs, target string, readOnly bool, mode csi.VolumeCapability_AccessMode_Mode) error {
+	t.Helper()
+	req := w.publishRequest(id, fs, target)
+	req.VolumeCapability, req.Readonly = capability(fs, mode), readOnly
+	_, err := rpc(t.Context(), w.d, (*Driver).NodePublishVolume, req)
+	return err
+}
+
+const (
+	writer      = csi.VolumeCapability_AccessMode_SINGLE_NODE_WRITER
+	reader      = csi.VolumeCapability_AccessMode_SINGLE_NODE_READER_ONLY
+	onePod      = csi.VolumeCapability_AccessMode_SINGLE_NODE_SINGLE_WRITER
+	multiWriter = csi.VolumeCapability_AccessMode_SINGLE_NODE_MULTI_WRITER
+)
+
+// topolvm 1225: publishing a block volume twice stacked its mounts.
+func TestPublish(t *testing.T) {
+	for _, fs := range []string{"ext4", "xfs", block} {
+		for name, tc := range map[string]struct {
+			readOnly bool
+			mode     csi.VolumeCapability_AccessMode_Mode
+			want     bool // read-only
+		}{
+			"writer":         {false, writer, false},
+			"readonly":       {true, writer, true},
+			"reader":         {false, reader, true},
+			"single writer":  {false, onePod, false},
+			"multi writer":   {false, multiWriter, false},
+			"multi readonly": {true, multiWriter, true},
+		} {
+			t.Run(fs+" "+name, func(t *testing.T) {
+				w := newWorld(t)
+				id := w.create(t, "pvc-1", fs, 512*mib)
+				want := []mounter.Mount{{Path: w.target("a"), Block: true, ReadOnly: tc.want}}
+				if fs != block {
+					want = []mounter.Mount{{Path: w.staging(id), FSType: fs}, {Path: w.target("a"), FSType: fs, ReadOnly: tc.want}}
+				}
+				w.stage(t, id, fs)
+				for _, when := range []string{"first", "again", "after a restart", "after a reboot"} {
+					switch when {
+					case "after a restart":
+						w.restart(t)
+					case "after a reboot":
+						w.reboot(t)
+						w.stage(t, id, fs)
+					}
+					if err := w.publishTo(t, id, fs, "a", tc.readOnly, tc.mode); err != nil {
+						t.Fatalf("%s: %v", when, err)
+					}
+					if diff := cmp.Diff(want, w.mountsOf(t, id)); diff != "" {
+						t.Errorf("%s, mounts (-want +got):\n%s", when, diff)
+					}
+				}
+				for range 2 {
+					w.unpublish(t, id, "a")
+					if _, err := os.Lstat(w.target("a")); !errors.Is(err, os.ErrNotExist) {
+						t.Errorf("the target after unpublishing: %v", err)
+					}
+				}
+				w.unstage(t, id)
+				w.delete(t, id)
+			})
+		}
+	}
+}
+
+// Some kubelets make the target themselves.
+func TestPublishAtATargetThatIsThere(t *testing.T) {
+	w := newWorld(t)
+	fs, raw := w.create(t, "pvc-1", "ext4", 64*mib), w.create(t, "pvc-2", block, 64*mib)
+	if err := os.Mkdir(w.target("dir"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, w.target("file"))
+	w.publish(t, fs, "ext4", "dir")
+	w.publish(t, raw, block, "file")
+}
+
+func TestPublishTheOtherWay(t *testing.T) {
+	w := newWorld(t)
+	id, raw := w.create(t, "pvc-1", "ext4", 64*mib), w.create(t, "pvc-2", block, 64*mib)
+	w.publish(t, id, "ext4", "a")
+	w.publish(t, raw, block, "b")
+	before := w.state(t)
+	wantCode(t, w.publishTo(t, id, "ext4", "a", true, writer), codes.AlreadyExists, "readonly", "unpublish it first")
+	wantCode(t, w.publishTo(t, id, block, "a", false, writer), codes.AlreadyExists, "volume mode")
+	wantCode(t, w.publishTo(t, raw, block, "b", true, writer), codes.AlreadyExists, "readonly")
+	wantCode(t, w.publishTo(t, raw, "ext4", "b", false, writer), codes.AlreadyExists, "volume mode")
+	unchanged(t, w, before)
+}
+
+// A volume whose mount options say "ro" is read-only everywhere, and published as it was asked for.
+func TestPublishAVolumeMountedReadOnly(t *testing.T) {
+	w := newWorld(t)
+	id := w.create(t, "pvc-1", "ext4", 64*mib)
+	staging := w.stageRequest(id, "ext4")
+	staging.VolumeCapability.GetMount().MountFlags = []string{"ro"}
+	must(t, w.d, (*Driver).NodeStageVolume, staging)
+	req := w.publishRequest(id, "ext4", "a")
+	req.VolumeCapability = staging.VolumeCapability
+	for range 2 {
+		must(t, w.d, (*Driver).NodePublishVolume, req)
+	}
+}
+
+func TestPublishAtTwoTargets(t *testing.T) {
+	for _, fs := range []string{"ext4", block} {
+		for name, tc := range map[string]struct {
+			mode csi.VolumeCapability_AccessMode_Mode
+			code codes.Code
+		}{
+			"single writer": {onePod, codes.FailedPrecondition}, // ReadWriteOncePod
+			"multi writer":  {multiWriter, codes.OK},
+			"writer":        {writer, codes.OK}, // ReadWriteOnce is of a node, not of a pod
+			"reader":        {reader, codes.OK},
+		} {
+			t.Run(fs+" "+name, func(t *testing.T) {
+				w := newWorld(t)
+				id := w.create(t, "pvc-1", fs, 64*mib)
+				w.stage(t, id, fs)
+				wantCode(t, w.publishTo(t, id, fs, "a", false, tc.mode), codes.OK)
+				for range 2 {
+					wantCode(t, w.publishTo(t, id, fs, "b", false, tc.mode), tc.code)
+				}
+				if tc.code != codes.OK {
+					wantCode(t, w.publishTo(t, id, fs, "b", false, tc.mode), tc.code, "ReadWriteOncePod", w.target("a"))
+					if _, err := os.Lstat(w.target("b")); err == nil {
+						t.Error("the refused target was made")
+					}
+					w.unpublish(t, id, "a")
+					wantCode(t, w.publishTo(t, id, fs, "b", false, tc.mode), codes.OK)
+					return
+				}
+				w.unpublish(t, id, "a")
+				if got := w.mountsOf(t, id); len(got) == 0 || got[len(got)-1].Path != w.target("b") {
+					t.Errorf("after one of them was unpublished: %+v", got)
+				}
+			})
+		}
+	}
+}
+
+// An older driver stacked mounts: all of them are undone.
+func TestUnpublishAndUnstageStackedMounts(t *testing.T) {
+	w := newWorld(t)
+	id, raw := w.create(t, "pvc-1", "ext4", 64*mib), w.create(t, "pvc-2", block, 64*mib)
+	w.publish(t, id, "ext4", "a")
+	w.publish(t, raw, block, "b")
+	for range 3 {
+		if err := errors.Join(
+			w.mounter.Bind(t.Context(), w.staging(id), w.target("a"), false),
+			w.mounter.Bind(t.Context(), w.staging(id), w.staging(id), false),
+			w.mounter.Bind(t.Context(), "/dev/mapper/vg0-pvc--2", w.target("b"), false),
+		); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.unpublish(t, id, "a")
+	w.unpublish(t, raw, "b")
+	w.unstage(t, id)
+	if got, err := w.mounter.Mounts(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("left: %+v, %v", got, err)
+	}
+}
+
+// A target that Bind could not be made at is not left behind, and one that was there is left alone.
+func TestPublishFails(t *testing.T) {
+	w := newWorld(t, withFaults(faultyMounter{bind: func() error { return errors.New("mount failed") }}))
+	id := w.create(t, "pvc-1", "ext4", 64*mib)
+	w.stage(t, id, "ext4")
+	if err := os.Mkdir(w.target("there"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	before := w.state(t)
+	fails(t, w.d, (*Driver).NodePublishVolume, w.publishRequest(id, "ext4", "a"), codes.Internal, "mount failed")
+	fails(t, w.d, (*Driver).NodePublishVolume, w.publishRequest(id, "ext4", "there"), codes.Internal, "mount failed")
+	unchanged(t, w, before)
+}
+
+// What is in a target that is not mounted is somebody's.
+func TestUnpublishKeepsFiles(t *testing.T) {
+	w := newWorld(t)
+	id := w.create(t, "pvc-1", "ext4", 64*mib)
+	w.publish(t, id, "ext4", "a")
+	w.unpublish(t, id, "a")
+	if err := os.Mkdir(w.target("a"), 0o750); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, w.target("a/data"))
+	fails(t, w.d, (*Driver).NodeUnpublishVolume, &csi.NodeUnpublishVolumeRequest{VolumeId: id, TargetPath: w.target("a")}, codes.Internal, "not empty")
+	if _, err := os.Stat(w.target("a/data")); err != nil {
+		t.Error(err)
+	}
+}

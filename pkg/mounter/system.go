@@ -1,0 +1,91 @@
+package mounter
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+	"k8s.io/mount-utils"
+)
+
+// SystemVGs names the VGs under the root file system and the swap of this host: whoever fills one of them stops the
+// node. It reads the mounts of process 1, so that it sees the host's root from within a container too (hostPID), and
+// follows stacked devices (LUKS, RAID) down to the LVs below them.
+func SystemVGs() ([]string, error) {
+	var devices []string // "major:minor"
+	mounts, err := mount.ParseMountInfo("/proc/1/mountinfo")
+	if err != nil {
+		return nil, fmt.Errorf("looking for the root file system: %w", err)
+	}
+	for _, m := range mounts {
+		if m.MountPoint != "/" {
+			continue
+		}
+		if m.Major != 0 {
+			devices = append(devices, fmt.Sprintf("%d:%d", m.Major, m.Minor))
+		} else if id := blockID(m.Source); id != "" { // btrfs
+			devices = append(devices, id)
+		}
+	}
+	swaps, err := os.ReadFile("/proc/swaps")
+	if err != nil {
+		return nil, fmt.Errorf("looking for swap: %w", err)
+	}
+	for line := range strings.Lines(string(swaps)) {
+		if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "/") {
+			if id := blockID(name); id != "" {
+				devices = append(devices, id)
+			}
+		}
+	}
+	var vgs []string
+	for _, d := range devices {
+		vgs = append(vgs, vgsUnder("/sys/dev/block/"+d)...)
+	}
+	slices.Sort(vgs)
+	return slices.Compact(vgs), nil
+}
+
+// blockID is the "major:minor" of a block device node, or "".
+func blockID(path string) string {
+	var st unix.Stat_t
+	if err := unix.Stat(path, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFBLK {
+		return ""
+	}
+	return fmt.Sprintf("%d:%d", unix.Major(uint64(st.Rdev)), unix.Minor(uint64(st.Rdev)))
+}
+
+// vgsUnder names the VGs of a device in sysfs and of all devices under it.
+func vgsUnder(dir string) []string {
+	var vgs []string
+	uuid, err := os.ReadFile(filepath.Join(dir, "dm/uuid"))
+	if err == nil && strings.HasPrefix(string(uuid), "LVM-") {
+		if name, err := os.ReadFile(filepath.Join(dir, "dm/name")); err == nil {
+			vgs = append(vgs, vgOf(strings.TrimSpace(string(name))))
+		}
+	}
+	below, _ := filepath.Glob(filepath.Join(dir, "slaves/*"))
+	for _, slave := range below {
+		vgs = append(vgs, vgsUnder(slave)...)
+	}
+	return vgs
+}
+
+// vgOf is the VG's part of a device-mapper name: up to the first '-' that is not doubled.
+func vgOf(name string) string {
+	for i := 0; i < len(name); i++ {
+		if name[i] != '-' {
+			continue
+		}
+		if i+1 < len(name) && name[i+1] == '-' {
+			i++
+			continue
+		}
+		name = name[:i]
+		break
+	}
+	return strings.ReplaceAll(name, "--", "-")
+}

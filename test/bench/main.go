@@ -1,0 +1,195 @@
+// Command bench times each CSI call beside the very same lvm, mkfs and mount commands run by hand, in one boot of the VM, and
+// counts the lvm commands. It runs in the VM: make bench.
+package main
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/lvm-csi/lvm-csi/pkg/driver"
+	"github.com/lvm-csi/lvm-csi/pkg/lvm"
+	"github.com/lvm-csi/lvm-csi/pkg/mounter"
+	"github.com/lvm-csi/lvm-csi/test/node"
+)
+
+const (
+	rounds = 20
+	mib    = int64(1) << 20
+	// limit is what the driver may add of its own, in per cent.
+	limit = 15
+)
+
+func main() {
+	if err := bench(context.Background()); err != nil {
+		fmt.Println("FAILED:", err)
+		os.Exit(1)
+	}
+}
+
+// recorder runs lvm commands and keeps their words, so that they can be run by hand.
+type recorder struct {
+	lvm.Process
+	mu       sync.Mutex
+	commands [][]string
+}
+
+func (r *recorder) Run(ctx context.Context, args ...string) (lvm.Output, error) {
+	r.mu.Lock()
+	r.commands = append(r.commands, args)
+	r.mu.Unlock()
+	return r.Process.Run(ctx, args...)
+}
+
+// take returns what was run since the last take.
+func (r *recorder) take() [][]string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	commands := r.commands
+	r.commands = nil
+	return commands
+}
+
+// operation is one line of the table.
+type operation struct {
+	name   string
+	driver func(i int) error
+	hand   func(i int) error // nil in what the table does not time
+	times  [2][]time.Duration
+	lvm    []string // lvm commands of the last round
+}
+
+func bench(ctx context.Context) error {
+	klog.LogToStderr(false)
+	klog.SetOutput(discard{})
+	dir := "/data"
+	if err := prepare(dir); err != nil {
+		return err
+	}
+	vg, err := node.NewVG(dir, "bench", []int64{8 << 30})
+	if err != nil {
+		return err
+	}
+	rec := &recorder{}
+	client, err := serve(ctx, dir, rec)
+	if err != nil {
+		return err
+	}
+	b := &run{ctx: ctx, client: client, rec: rec, vg: vg.Name, dir: filepath.Join(dir, "hand"), volumes: map[string]*node.Volume{}}
+	operations := b.operations()
+	for i := range rounds + 1 { // the first round warms up
+		for _, op := range operations {
+			if err := b.round(op, i); err != nil {
+				return fmt.Errorf("%s: %w", op.name, err)
+			}
+		}
+		fmt.Printf("\rround %d of %d", i, rounds)
+	}
+	fmt.Print("\n\n")
+	if err := vg.Remove(); err != nil {
+		return err
+	}
+	return table(operations)
+}
+
+// prepare puts a filesystem on the VM's disk: VGs are on loop devices there.
+func prepare(dir string) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for _, words := range [][]string{{"modprobe", "loop"}, {"mkfs.ext4", "-q", "-O", "^has_journal", "/dev/vdb"}, {"mount", "/dev/vdb", dir}} {
+		if _, err := node.Run(words...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func serve(ctx context.Context, dir string, rec *recorder) (*node.Client, error) {
+	socket := filepath.Join(dir, "csi.sock")
+	var listener net.Listener
+	listener, err := driver.Listen(socket)
+	if err != nil {
+		return nil, err
+	}
+	d := driver.New(driver.Config{Name: "lvm-csi.io", NodeID: "node-1", DefaultVG: "bench"}, lvm.New(rec), mounter.New(nil))
+	d.Start(ctx)
+	go func() {
+		if err := d.Serve(ctx, listener); err != nil {
+			fmt.Println(err)
+		}
+	}()
+	return node.Dial(socket, filepath.Join(dir, "driver"))
+}
+
+// round times an operation by the driver and by hand; which comes first alternates.
+func (b *run) round(op *operation, i int) error {
+	both := []func() error{
+		func() error {
+			b.rec.take()
+			took, err := timed(func() error { return op.driver(i) })
+			b.commands = b.rec.take()
+			op.lvm = nil
+			for _, c := range b.commands {
+				op.lvm = append(op.lvm, c[0])
+			}
+			op.times[0] = append(op.times[0], took)
+			return err
+		},
+		func() error {
+			took, err := timed(func() error { return op.hand(i) })
+			op.times[1] = append(op.times[1], took)
+			return err
+		},
+	}
+	if i%2 == 1 {
+		slices.Reverse(both)
+	}
+	for _, do := range both {
+		if err := do(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func timed(do func() error) (time.Duration, error) {
+	begin := time.Now()
+	err := do()
+	return time.Since(begin), err
+}
+
+// table prints the medians. It fails when the driver adds more than the limit.
+func table(operations []*operation) error {
+	fmt.Printf("%-28s %10s %10s %8s   %s\n", fmt.Sprintf("median of %d, one boot", rounds), "driver", "by hand", "adds", "lvm commands")
+	var over []string
+	for _, op := range operations {
+		d, h := median(op.times[0][1:]), median(op.times[1][1:])
+		adds := 100 * (float64(d)/float64(h) - 1)
+		fmt.Printf("%-28s %7d ms %7d ms %+7.1f%%   %d: %s\n", op.name, d.Milliseconds(), h.Milliseconds(), adds, len(op.lvm), strings.Join(op.lvm, ", "))
+		if adds > limit {
+			over = append(over, op.name)
+		}
+	}
+	if len(over) > 0 {
+		return fmt.Errorf("the driver adds more than %d %% in %s", limit, strings.Join(over, ", "))
+	}
+	return nil
+}
+
+func median(times []time.Duration) time.Duration {
+	times = slices.Sorted(slices.Values(times))
+	return (times[len(times)/2] + times[(len(times)-1)/2]) / 2
+}
+
+type discard struct{}
+
+func (discard) Write(p []byte) (int, error) { return len(p), nil }

@@ -1,0 +1,99 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/container-storage-interface/spec/lib/go/csi"
+)
+
+// Driver is the real driver in a process of its own.
+type Driver struct {
+	*Client
+	Socket string
+	binary string
+	dir    string
+	args   []string
+	log    io.Writer
+	cmd    *exec.Cmd
+	exited chan error
+}
+
+// StartDriver starts the binary with a socket in dir and waits until it is ready. Its log goes to log. tools, when
+// not "", is a folder of programs that it finds before the system's.
+func StartDriver(binary, dir, tools string, log io.Writer, args ...string) (*Driver, error) {
+	d := &Driver{Socket: filepath.Join(dir, "csi.sock"), binary: binary, dir: dir, args: args, log: log}
+	return d, d.Start(tools)
+}
+
+// Start starts the driver, again after Kill or Stop.
+func (d *Driver) Start(tools string) error {
+	d.cmd = exec.Command(d.binary, append([]string{"--endpoint", "unix://" + d.Socket, "--node-id", "node-1"}, d.args...)...)
+	d.cmd.Env = os.Environ()
+	if tools != "" {
+		d.cmd.Env = append(d.cmd.Env, "PATH="+tools+":"+os.Getenv("PATH"))
+	}
+	d.cmd.Stdout, d.cmd.Stderr = d.log, d.log
+	if err := d.cmd.Start(); err != nil {
+		return err
+	}
+	d.exited = make(chan error, 1)
+	go func() { d.exited <- d.cmd.Wait() }()
+	client, err := Dial(d.Socket, filepath.Join(d.dir, "volumes"))
+	if err != nil {
+		return err
+	}
+	d.Client = client
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for {
+		resp, err := client.Probe(ctx, &csi.ProbeRequest{})
+		if err == nil && resp.GetReady().GetValue() {
+			return nil
+		}
+		select {
+		case err := <-d.exited:
+			d.exited <- err
+			return fmt.Errorf("the driver exited: %w", err)
+		case <-ctx.Done():
+			return fmt.Errorf("the driver is not ready: %w", err)
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// Kill ends the driver at once, as the kernel's OOM killer does.
+func (d *Driver) Kill() error {
+	d.Close()
+	if err := d.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	_ = d.Wait()
+	return nil
+}
+
+// Stop asks the driver to stop, as kubelet does, and waits for it.
+func (d *Driver) Stop() error {
+	d.Close()
+	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
+	}
+	return <-d.exited
+}
+
+// Wait waits for a driver that a tool kills.
+func (d *Driver) Wait() error { return <-d.exited }
+
+// PowerCut cuts the power of the VM that it runs in: nothing is synced or unmounted. It does not return unless that
+// fails.
+func PowerCut() error {
+	_, err := Run("powercut")
+	return fmt.Errorf("the power is still on: %w", err)
+}
