@@ -148,9 +148,13 @@ func removable(vg *lvm.VG, lv *lvm.LV) error {
 	case lv.IsThickOrigin():
 		return preconditionf("%s/%s is the origin of thick snapshots, which would go with it; remove them first (lvs -o name,origin %s)", vg.Name, lv.Name, vg.Name)
 	case lv.Moving:
-		return as(errBusy, fmt.Errorf("%s/%s is being moved between disks (pvmove); ask again when that has ended", vg.Name, lv.Name))
+		return beingMoved(vg, lv)
 	}
 	return nil
+}
+
+func beingMoved(vg *lvm.VG, lv *lvm.LV) error {
+	return as(errBusy, fmt.Errorf("%s/%s is being moved between disks (pvmove); ask again when that has ended", vg.Name, lv.Name))
 }
 
 // eraseVolume marks a volume as being deleted and makes its bytes unreadable. It can be stopped and begun again.

@@ -28,8 +28,9 @@ func TestDelete(t *testing.T) {
 			w.unpublish(t, id, "a")
 			w.unstage(t, id)
 		}},
-		"after a restart": {"ext4", func(t *testing.T, w *world, _ string) { w.restart(t) }},
-		"after a reboot":  {"ext4", func(t *testing.T, w *world, _ string) { w.reboot(t) }},
+		"suspended by an lvm that was killed": {"ext4", func(t *testing.T, w *world, id string) { w.restart(t); w.lvm.Strand(lvOf(id)) }},
+		"after a restart":                     {"ext4", func(t *testing.T, w *world, _ string) { w.restart(t) }},
+		"after a reboot":                      {"ext4", func(t *testing.T, w *world, _ string) { w.reboot(t) }},
 		"never finished": {"ext4", func(t *testing.T, w *world, id string) {
 			vg, lv := lvOf(id)
 			if err := w.d.lvm.Retag(t.Context(), vg, lv, w.d.tags.state(creating), ""); err != nil {
@@ -99,6 +100,10 @@ func TestDeleteRefused(t *testing.T) {
 		"held by what LVM does not see": {
 			opts: []option{withFaults(faultyMounter{claim: func() error { return mounter.ErrInUse }})},
 			code: codes.FailedPrecondition, words: []string{"held", "fuser"},
+		},
+		"unreadable": { // nobody holds it: the disk is broken
+			given: func(_ *testing.T, w *world, id string) { vg, lv := lvOf(id); w.mounter.SetUnreadable(vg, lv, true) },
+			code:  codes.Unavailable, words: []string{"opening", "input/output error"},
 		},
 		"origin of a thick snapshot": {
 			given: func(_ *testing.T, w *world, id string) { vg, lv := lvOf(id); w.lvm.AddSnapshot(vg, lv, "backup") },

@@ -124,8 +124,11 @@ func (d *Driver) extend(ctx context.Context, id volumeID, e expansion) error {
 		return as(errRange, fmt.Errorf("%w; lower the request, or free space in volume group %s", err, id.vg))
 	case err != nil:
 		d.known.forget(id)
-		if again := d.mountable(ctx, id); again != nil {
+		switch vg, lv, _, again := d.find(ctx, id); {
+		case again != nil:
 			return again // it tells more: absent, no longer ours, ...
+		case lv.Moving:
+			return fmt.Errorf("%w: %w", beingMoved(vg, lv), err)
 		}
 	}
 	return err

@@ -168,6 +168,43 @@ func TestExpandAgainAfterAFault(t *testing.T) {
 	}
 }
 
+// Who extends an LV to a size that it has already is refused by LVM, with an exit status as any other.
+func TestExpandWhatSomebodyExtendedMeanwhile(t *testing.T) {
+	w := newWorld(t)
+	id := w.create(t, "pvc-1", "ext4", 64*mib)
+	w.stage(t, id, "ext4")
+	w.lvm.SetHook(onCommand("lvextend", func(_ context.Context, _ []string, run func() (lvm.Output, error)) (lvm.Output, error) {
+		if out, err := run(); err != nil || out.Code != 0 {
+			return out, err
+		}
+		return run()
+	}))
+	must(t, w.d, (*Driver).NodeExpandVolume, expandRequest(id, w.staging(id), 128*mib))
+	if got := w.mounter.FilesystemSize("vg0", "pvc-1"); got != 128*mib {
+		t.Errorf("the filesystem has %d", got)
+	}
+}
+
+// pvmove locks the LVs that it moves: that passes.
+func TestExpandWhatIsBeingMoved(t *testing.T) {
+	w := newWorld(t)
+	w.warm(t)
+	id := w.create(t, "pvc-1", "ext4", 64*mib)
+	w.stage(t, id, "ext4")
+	w.lvm.SetHook(func(ctx context.Context, args []string, run func() (lvm.Output, error)) (lvm.Output, error) {
+		if args[0] == "lvextend" {
+			return answer(5, "Can't resize locked logical volume vg0/pvc-1.")(ctx, args, run)
+		}
+		return moving(ctx, args, run)
+	})
+	req := expandRequest(id, w.staging(id), 128*mib)
+	for range 2 {
+		fails(t, w.d, (*Driver).NodeExpandVolume, req, codes.Aborted, "pvmove", "ask again")
+	}
+	w.lvm.SetHook(nil)
+	must(t, w.d, (*Driver).NodeExpandVolume, req)
+}
+
 // The process died between lvextend and the growing of the filesystem.
 func TestExpandGrowsWhatWasOnlyExtended(t *testing.T) {
 	w := newWorld(t)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -19,10 +20,11 @@ import (
 // not there has to be looked up; it can be lost and only costs reports.
 //
 // An ID is written only under the lock of its LV, except by remember, which
-// leaves alone what such a call has written.
+// leaves alone what such a call has written: until remember has ended, a forgotten ID stays as false.
 type known struct {
-	mu  sync.Mutex
-	ids map[string]bool
+	mu         sync.Mutex
+	ids        map[string]bool
+	remembered bool
 }
 
 func (k *known) has(id string) bool {
@@ -41,16 +43,26 @@ func (k *known) add(id volumeID) {
 func (k *known) forget(id volumeID) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.ids[id.String()] = false
-	k.ids[volumeID{vg: id.vg, lv: id.lv}.String()] = false
+	for _, id := range []string{id.String(), volumeID{vg: id.vg, lv: id.lv}.String()} {
+		if k.remembered {
+			delete(k.ids, id)
+		} else {
+			k.ids[id] = false
+		}
+	}
 }
 
-func (k *known) remember(id string) {
+// remember adds the IDs that the first report after the start has.
+func (k *known) remember(ids []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if _, touched := k.ids[id]; !touched {
-		k.ids[id] = true
+	for _, id := range ids {
+		if _, touched := k.ids[id]; !touched {
+			k.ids[id] = true
+		}
 	}
+	k.remembered = true
+	maps.DeleteFunc(k.ids, func(_ string, good bool) bool { return !good })
 }
 
 // find looks up the LV of an ID and its record. Errors: lvm.ErrNotFound when LVM positively lacks it;
@@ -179,6 +191,7 @@ func (d *Driver) look(ctx context.Context) ([]*lvm.VG, error) {
 // takeUp remembers the volumes of vgs and goes on with deletions that a stop interrupted.
 func (d *Driver) takeUp(ctx context.Context, vgs []*lvm.VG) {
 	logger := klog.FromContext(ctx)
+	var whole, doomed []string
 	for _, vg := range vgs {
 		if slices.ContainsFunc(vg.LVs, func(lv lvm.LV) bool { return lv.Suspended || lv.InactiveTable }) {
 			// Whoever writes to a suspended LV hangs until the next change of the VG, which begins with repairs. This one changes nothing.
@@ -189,13 +202,17 @@ func (d *Driver) takeUp(ctx context.Context, vgs []*lvm.VG) {
 		for lv, r := range d.volumes(vg) {
 			switch {
 			case r.state == ready && !lv.IsPartial():
-				d.known.remember(r.id)
+				whole = append(whole, r.id)
 			case r.state == deleting:
-				logger.Info("Going on with an interrupted deletion", "volume", r.id)
-				if err := d.goOnDeleting(ctx, r.id); err != nil && !errors.Is(err, errBusy) {
-					logger.Error(err, "The deletion waits for its next DeleteVolume", "volume", r.id)
-				}
+				doomed = append(doomed, r.id)
 			}
+		}
+	}
+	d.known.remember(whole)
+	for _, volume := range doomed {
+		logger.Info("Going on with an interrupted deletion", "volume", volume)
+		if err := d.goOnDeleting(ctx, volume); err != nil && !errors.Is(err, errBusy) {
+			logger.Error(err, "The deletion waits for its next DeleteVolume", "volume", volume)
 		}
 	}
 }

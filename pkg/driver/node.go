@@ -83,10 +83,19 @@ func onNode[T any](ctx context.Context, d *Driver, id volumeID, path string, fn 
 	return work(ctx, d, id.vg, id.lv, fn)
 }
 
-// clean makes a path comparable with those of Mounts. An empty one stays empty.
+// clean makes a path comparable with those of Mounts, in which the kernel has resolved symbolic links: kubelet's folder
+// may be behind one. The last element stays as it is (checkPath), and so does a path that is not absolute or is empty.
 func clean(path string) string {
-	if path == "" {
-		return ""
+	if !filepath.IsAbs(path) {
+		return path
 	}
-	return filepath.Clean(path)
+	path = filepath.Clean(path)
+	for dir := filepath.Dir(path); ; dir = filepath.Dir(dir) {
+		// What is not there yet, or no longer, has no links.
+		if real, err := filepath.EvalSymlinks(dir); err == nil {
+			return filepath.Join(real, path[len(dir):])
+		} else if dir == "/" {
+			return path
+		}
+	}
 }

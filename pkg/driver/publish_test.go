@@ -178,6 +178,41 @@ func TestUnpublishAndUnstageStackedMounts(t *testing.T) {
 	}
 }
 
+// kubelet's folder may be behind a symbolic link (topolvm 406: it is elsewhere with microk8s and k0s); the kernel's mount table
+// has real paths.
+func TestPathsBehindSymbolicLinks(t *testing.T) {
+	w := newWorld(t)
+	real, link := w.target("real"), w.target("link")
+	if err := errors.Join(os.Mkdir(real, 0o750), os.Symlink(real, link)); err != nil {
+		t.Fatal(err)
+	}
+	for _, fs := range []string{"ext4", block} {
+		id := w.create(t, "pvc-"+fs, fs, 64*mib)
+		stage, publish := w.stageRequest(id, fs), w.publishRequest(id, fs, "")
+		var mounts []mounter.Mount
+		for _, dir := range []string{link, real, link} {
+			stage.StagingTargetPath = dir + "/new/staging"
+			publish.StagingTargetPath, publish.TargetPath = dir+"/new/staging", dir+"/new/target"
+			must(t, w.d, (*Driver).NodeStageVolume, stage)
+			must(t, w.d, (*Driver).NodePublishVolume, publish)
+			must(t, w.d, (*Driver).NodeGetVolumeStats, &csi.NodeGetVolumeStatsRequest{VolumeId: id, VolumePath: dir + "/new/target"})
+			must(t, w.d, (*Driver).NodeExpandVolume, expandRequest(id, dir+"/new/target", 64*mib))
+			if mounts == nil {
+				mounts = w.mountsOf(t, id)
+			}
+			if diff := cmp.Diff(mounts, w.mountsOf(t, id)); diff != "" {
+				t.Errorf("fs %s, mounts by way of %s (-before +after):\n%s", fs, dir, diff)
+			}
+		}
+		must(t, w.d, (*Driver).NodeUnpublishVolume, unpublishRequest(id, link+"/new/target"))
+		must(t, w.d, (*Driver).NodeUnstageVolume, unstageRequest(id, link+"/new/staging"))
+		if got := w.mountsOf(t, id); len(got) != 0 {
+			t.Errorf("fs %s, left mounted: %+v", fs, got)
+		}
+		w.delete(t, id)
+	}
+}
+
 // A target that Bind could not be made at is not left behind, and one that was there is left alone.
 func TestPublishFails(t *testing.T) {
 	w := newWorld(t, withFaults(faultyMounter{bind: func() error { return errors.New("mount failed") }}))

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -81,7 +82,7 @@ func TestStageNeverFormats(t *testing.T) {
 		}
 	}
 	for _, call := range w.mounter.Calls()[before:] {
-		if len(call) > 6 && call[:6] == "Format" {
+		if strings.HasPrefix(call, "Format") {
 			t.Error(call)
 		}
 	}
@@ -106,6 +107,25 @@ func TestStageDamagedFilesystem(t *testing.T) {
 	fails(t, w.d, (*Driver).NodeStageVolume, w.stageRequest(id, "ext4"), codes.Internal, "damaged", "repair it by hand")
 	if got := w.mountsOf(t, id); len(got) != 0 {
 		t.Errorf("mounted: %+v", got)
+	}
+}
+
+// A filesystem that is mounted is not checked: fsck would fail on it, or worse.
+func TestStageAtASecondPath(t *testing.T) {
+	w := newWorld(t)
+	id := w.create(t, "pvc-1", "ext4", 64*mib)
+	w.stage(t, id, "ext4")
+	second := w.stageRequest(id, "ext4")
+	second.StagingTargetPath = w.target("second")
+	before := len(w.mounter.Calls())
+	must(t, w.d, (*Driver).NodeStageVolume, second)
+	if got := w.mountsOf(t, id); len(got) != 2 {
+		t.Errorf("mounted: %+v", got)
+	}
+	for _, call := range w.mounter.Calls()[before:] {
+		if strings.HasPrefix(call, "Check") {
+			t.Error(call)
+		}
 	}
 }
 
@@ -147,7 +167,7 @@ func TestStageWhatIsNoVolumeNow(t *testing.T) {
 						t.Fatal(err)
 					}
 					w.restart(t)
-					w.d.known.remember("vg0/other")
+					w.d.known.remember([]string{"vg0/other"})
 					fails(t, w.d, (*Driver).NodeStageVolume, w.stageRequest(id, fs), tc.code, tc.word)
 					fails(t, w.d, (*Driver).NodePublishVolume, w.publishRequest(id, fs, "a"), tc.code, tc.word)
 					fails(t, w.d, (*Driver).NodeExpandVolume, expandRequest(id, w.target("a"), 128*mib), tc.code, tc.word)

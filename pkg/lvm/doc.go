@@ -12,7 +12,7 @@
 //   - Changes to one VG go one at a time through a queue. Waiting there honours
 //     the context; once a command has been started it is never killed, and the verb returns when the
 //     command ends, whatever became of the context.
-//   - After ErrUnknown the command may have done all, part or nothing of its work: take a
-//     fresh report (Settle) and look.
+//   - After ErrUnknown the command may have done all, part or nothing of its work: what
+//     it may have left half done in the kernel is put right at once, and a fresh report tells the rest.
 //   - Sizes are bytes.
 package lvm

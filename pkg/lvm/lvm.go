@@ -45,17 +45,6 @@ func (l *LVM) Report(ctx context.Context, vg string) (*VG, error) {
 	return l.vg(vg).reports.get(ctx, func(ctx context.Context) (*VG, error) { return l.report(ctx, vg, "--nolocking") })
 }
 
-// Settle reads a VG after every change that is under way, by this process or another, has ended.
-// It is how the outcome of a command is learnt after ErrUnknown. Errors as Report.
-func (l *LVM) Settle(ctx context.Context, vg string) (*VG, error) {
-	st := l.vg(vg)
-	if err := st.enter(ctx, vg); err != nil {
-		return nil, err
-	}
-	defer st.leave()
-	return l.report(ctx, vg)
-}
-
 func (l *LVM) report(ctx context.Context, vg string, options ...string) (*VG, error) {
 	if err := checkName(vg); err != nil { // without a name it would be a report of every VG
 		return nil, fmt.Errorf("volume group name %q %w", vg, err)
@@ -207,7 +196,8 @@ func (l *LVM) change(ctx context.Context, vg string, args ...string) error {
 	out, err := l.run.Run(context.WithoutCancel(ctx), args...)
 	switch {
 	case errors.Is(err, ErrUnknown):
-		st.checked = false
+		// At once, rather than before the next change: whoever writes to a suspended LV hangs, and so does its unmount.
+		st.checked = l.repair(context.WithoutCancel(ctx), vg) == nil
 		return err
 	case err != nil:
 		return err

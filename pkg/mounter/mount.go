@@ -45,8 +45,11 @@ func (l *Linux) mountAt(ctx context.Context, dev Device, path string, words []st
 	if err != nil {
 		return err
 	}
-	if real, err := filepath.EvalSymlinks(path); err != nil || slices.Contains(mounted, real) {
-		return errors.Join(fmt.Errorf("%w: it is mounted there already", ErrInUse), err)
+	switch place, err := filepath.EvalSymlinks(path); {
+	case err != nil:
+		return err
+	case slices.Contains(mounted, place):
+		return fmt.Errorf("%w: it is mounted there already", ErrInUse)
 	}
 	_, _, err = run(ctx, words...)
 	if err != nil && len(mounted) == 0 && l.claimed(dev) {

@@ -7,26 +7,27 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-	"k8s.io/mount-utils"
+	"github.com/moby/sys/mountinfo"
 )
 
 // SystemVGs names the VGs under the root file system and the swap of this host: whoever fills one of them stops the
 // node. It reads the mounts of process 1, so that it sees the host's root from within a container too (hostPID), and
 // follows stacked devices (LUKS, RAID) down to the LVs below them.
 func SystemVGs() ([]string, error) {
-	var devices []string // "major:minor"
-	mounts, err := mount.ParseMountInfo("/proc/1/mountinfo")
+	table, err := os.Open("/proc/1/mountinfo")
 	if err != nil {
 		return nil, fmt.Errorf("looking for the root file system: %w", err)
 	}
-	for _, m := range mounts {
-		if m.MountPoint != "/" {
-			continue
-		}
+	defer table.Close()
+	roots, err := mountinfo.GetMountsFromReader(table, mountinfo.SingleEntryFilter("/"))
+	if err != nil {
+		return nil, fmt.Errorf("looking for the root file system: %w", err)
+	}
+	var devices []string // "major:minor"
+	for _, m := range roots {
 		if m.Major != 0 {
 			devices = append(devices, fmt.Sprintf("%d:%d", m.Major, m.Minor))
-		} else if id := blockID(m.Source); id != "" { // btrfs
+		} else if id, err := blockNumber(m.Source); err == nil { // btrfs
 			devices = append(devices, id)
 		}
 	}
@@ -36,7 +37,7 @@ func SystemVGs() ([]string, error) {
 	}
 	for line := range strings.Lines(string(swaps)) {
 		if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "/") {
-			if id := blockID(name); id != "" {
+			if id, err := blockNumber(name); err == nil {
 				devices = append(devices, id)
 			}
 		}
@@ -47,15 +48,6 @@ func SystemVGs() ([]string, error) {
 	}
 	slices.Sort(vgs)
 	return slices.Compact(vgs), nil
-}
-
-// blockID is the "major:minor" of a block device node, or "".
-func blockID(path string) string {
-	var st unix.Stat_t
-	if err := unix.Stat(path, &st); err != nil || st.Mode&unix.S_IFMT != unix.S_IFBLK {
-		return ""
-	}
-	return fmt.Sprintf("%d:%d", unix.Major(uint64(st.Rdev)), unix.Minor(uint64(st.Rdev)))
 }
 
 // vgsUnder names the VGs of a device in sysfs and of all devices under it.

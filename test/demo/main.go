@@ -101,11 +101,14 @@ func firstBoot(ctx context.Context) error {
 	if err := load.stop(); err != nil {
 		return err
 	}
-	err = v.Delete(ctx)
-	if err := call("DeleteVolume while it is mounted: refused", func() error { return want(err, codes.FailedPrecondition) }); err != nil {
+	var refusal error
+	if err := call("DeleteVolume while it is mounted: refused", func() error {
+		refusal = v.Delete(ctx)
+		return want(refusal, codes.FailedPrecondition)
+	}); err != nil {
 		return err
 	}
-	if err := errors.Join(detail("the driver", status.Convert(err).Message()), capacity(ctx, d), see("sync")); err != nil {
+	if err := errors.Join(detail("the driver", status.Convert(refusal).Message()), capacity(ctx, d), see("sync")); err != nil {
 		return err
 	}
 	say("Now the power fails. (The VM is killed, and boots again with the same disk.)")

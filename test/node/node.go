@@ -26,7 +26,7 @@ func Run(words ...string) (string, error) {
 	if err := cmd.Run(); err != nil {
 		return stdout.String(), fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, strings.TrimSpace(stderr.String()))
 	}
-	return strings.TrimSpace(stdout.String()), nil
+	return strings.TrimRight(stdout.String(), "\n"), nil
 }
 
 // VG is a volume group on loop devices over sparse files.

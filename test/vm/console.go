@@ -49,10 +49,11 @@ func (c *console) text() string {
 	return string(text)
 }
 
-// askBlocked makes the kernel print its blocked tasks: sysrq w, see the kernel's
-// Documentation/admin-guide/sysrq.rst, typed on the PS/2 keyboard. A guest whose
-// processors do nothing any more does not answer.
-func (m *Machine) askBlocked() {
+// askKernel makes the kernel print what its processors do and which tasks are
+// blocked: sysrq l and w, see its Documentation/admin-guide/sysrq.rst, typed on
+// the PS/2 keyboard. A guest whose processors do nothing any more does not
+// answer.
+func (m *Machine) askKernel() {
 	const patience = 5 * time.Second
 	_ = m.qmp.SetDeadline(time.Now().Add(patience))
 	decoder := json.NewDecoder(m.qmp)
@@ -63,7 +64,7 @@ func (m *Machine) askBlocked() {
 		return
 	}
 	// Level 8 first, or the answer would not reach the console.
-	for _, key := range []string{"8", "w"} {
+	for _, key := range []string{"8", "l", "w"} {
 		command := fmt.Sprintf(`{"execute": "send-key", "arguments": {"keys": [
 			{"type": "qcode", "data": "alt"}, {"type": "qcode", "data": "sysrq"},
 			{"type": "qcode", "data": %q}]}}`, key)

@@ -39,7 +39,7 @@ type Machine struct {
 	console *console
 	output  *activity
 	qmp     net.Conn
-	process *os.Process
+	cmd     *exec.Cmd // its ProcessState is there when exited is closed
 	exited  chan struct{}
 	dir     string
 }
@@ -86,7 +86,7 @@ func Start(cfg MachineConfig) (*Machine, error) {
 	messages := make(chan string, 8)
 	m := &Machine{
 		Messages: messages, console: console, output: newActivity(), qmp: ours[2],
-		process: cmd.Process, exited: exited, dir: cfg.Dir,
+		cmd: cmd, exited: exited, dir: cfg.Dir,
 	}
 	go console.read()
 	go func() {
@@ -154,7 +154,7 @@ func escape(path string) string {
 // Kill is a power cut: QEMU gets no chance to write anything. It returns when
 // QEMU is gone.
 func (m *Machine) Kill() {
-	_ = m.process.Kill()
+	_ = m.cmd.Process.Kill()
 	<-m.exited
 	_ = m.qmp.Close()
 	m.console.close()

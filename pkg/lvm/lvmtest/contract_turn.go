@@ -24,41 +24,22 @@ var turnCases = []contractCase{
 		}
 		s.must(end())
 	}},
-	{"settling waits for a change", func(s *suite) {
-		vg := s.newVG(VGOptions{})
-		s.create(vg, "a", 4*mib)
-		_, end := s.stuckCreate(vg, "b")
-		type answer struct {
-			vg  *lvm.VG
-			err error
-		}
-		settled := make(chan answer, 1)
-		go func() {
-			r, err := s.l.Settle(s.ctx, vg)
-			settled <- answer{r, err}
-		}()
-		s.must(end())
-		if a := <-settled; a.err != nil || len(a.vg.LVs) != 2 {
-			s.Errorf("settled with %+v, %v", a.vg, a.err)
-		}
-	}},
-	{"settling waits for another process", func(s *suite) {
+	{"the first look waits for another process", func(s *suite) {
 		vg := s.newVG(VGOptions{})
 		unlock := s.Lock(s.T, vg)
 		defer unlock()
-		commands, settled := s.rec.count(), make(chan error, 1)
+		commands, looked := s.rec.count(), make(chan error, 1)
 		go func() {
-			_, err := s.l.Settle(s.ctx, vg)
-			settled <- err
+			looked <- s.l.Backup(s.ctx, vg)
 		}()
 		s.rec.wait(commands + 1)
 		select {
-		case err := <-settled:
-			s.Errorf("settled during a change: %v", err)
+		case err := <-looked:
+			s.Errorf("looked during a change: %v", err)
 		case <-time.After(10 * time.Millisecond): // long enough for the fake; a report of lvm takes longer anyway
 		}
 		unlock()
-		s.must(<-settled)
+		s.must(<-looked)
 	}},
 	{"waiting for a turn ends with the context", func(s *suite) {
 		vg := s.newVG(VGOptions{})

@@ -2,18 +2,19 @@
 # PID 1 of the guest. Brings up what a program that uses LVM expects of a booted
 # machine, runs the program and says how it ended.
 #
-# Its own words and those of the daemons go to the kernel's console; the
-# program's output goes through a FIFO and one virtio port to the host. The port
-# can be opened once only, the FIFO as often as a program likes to open
-# /dev/stderr. Messages to the host take the same way, so that none overtakes
-# the output that came before it: NUL, a word that only host and guest know, and
-# the message.
+# Its own words and those of the daemons go to the kernel's console, so that it
+# shows where a boot got stuck. The program's output goes through a FIFO and one
+# virtio port to the host: the port can be opened once only, the FIFO as often as
+# a program likes to open /dev/stderr. Messages to the host take the same way, so
+# that none overtakes the output that came before it: NUL, a word that only host
+# and guest know, and the message.
 #
 # A step that fails ends PID 1, so the kernel panics and the host hears of it.
 set -eu
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin
 export HOME=/root LANG=C.UTF-8 TERM=dumb
 
+echo "init: mounts"
 mkdir -p /dev/pts /dev/shm
 mount -t devpts -o mode=620,ptmxmode=666 devpts /dev/pts
 mount -t tmpfs -o mode=1777 shm /dev/shm
@@ -27,6 +28,7 @@ ip link set lo up
 
 # All that LVM waits for is udev's word about block devices. Triggering more
 # loads drivers for two seconds.
+echo "init: udev"
 /lib/systemd/systemd-udevd --daemon
 udevadm trigger --action=add --subsystem-match=block --subsystem-match=virtio-ports
 udevadm settle
@@ -35,6 +37,7 @@ mount -t 9p -o trans=virtio,version=9p2000.L,msize=262144 out /out
 # QEMU adds the port some time after its driver is loaded, so settle may have
 # returned before there was an event to wait for; and bullseye's udevadm has no
 # wait.
+echo "init: output"
 port=/dev/virtio-ports/output
 until [ -c $port ]; do sleep 0.05; done
 mkfifo /run/vm/output
@@ -52,6 +55,7 @@ exec sleep infinity
 EOT
 chmod 755 /usr/local/bin/powercut
 
+echo "init: program"
 # Programs start slowly, and page in slowly, from the shared folder.
 cp -a /run/vm/host/work/. /work/
 mapfile -d '' -t argv </run/vm/host/argv

@@ -1,0 +1,49 @@
+package mounter
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestVGOf(t *testing.T) {
+	for name, want := range map[string]string{"vg0-root": "vg0", "my--vg-root--fs": "my-vg", "a----b-c": "a--b", "vg0": "vg0"} {
+		if got := vgOf(name); got != want {
+			t.Errorf("%s is of VG %q, want %q", name, got, want)
+		}
+	}
+}
+
+// TestVGsUnder: root on LUKS on an LV on RAID of a partition: the LV below is found, through as many layers as there are.
+func TestVGsUnder(t *testing.T) {
+	sys := t.TempDir()
+	device := func(dir, uuid, name string) string {
+		dir = filepath.Join(sys, dir)
+		if err := os.MkdirAll(filepath.Join(dir, "dm"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for file, text := range map[string]string{"dm/uuid": uuid, "dm/name": name} {
+			if err := os.WriteFile(filepath.Join(dir, file), []byte(text+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return dir
+	}
+	crypt := device("crypt", "CRYPT-LUKS2-1", "root_crypt")
+	device("crypt/slaves/dm-1", "LVM-abc", "sys--vg-root")
+	if diff := cmp.Diff([]string{"sys-vg"}, vgsUnder(crypt)); diff != "" {
+		t.Error(diff)
+	}
+	if got := vgsUnder(filepath.Join(sys, "sda1")); got != nil {
+		t.Errorf("a plain partition is on %v", got)
+	}
+}
+
+// TestSystemVGs reads this machine: whatever it has, that is no error.
+func TestSystemVGs(t *testing.T) {
+	if _, err := SystemVGs(); err != nil {
+		t.Error(err)
+	}
+}
