@@ -113,11 +113,11 @@ func Run(ctx context.Context, cfg Config) (status int, err error) {
 }
 
 // plug prepares the run's folder and says what the machine is made of.
-func (cfg Config) plug(dir string, image Image, accel string) (MachineConfig, error) {
+func (c Config) plug(dir string, image Image, accel string) (MachineConfig, error) {
 	machine := MachineConfig{
-		Image: image, Accel: accel, Memory: cfg.Memory, CPUs: cfg.CPUs,
-		Dir: dir, Shared: filepath.Join(dir, "shared"), Out: cfg.Out,
-		Word: rand.Text(), Output: cfg.Output,
+		Image: image, Accel: accel, Memory: c.Memory, CPUs: c.CPUs,
+		Dir: dir, Shared: filepath.Join(dir, "shared"), Out: c.Out,
+		Word: rand.Text(), Output: c.Output,
 	}
 	if machine.Out == "" {
 		machine.Out = filepath.Join(dir, "out")
@@ -125,12 +125,12 @@ func (cfg Config) plug(dir string, image Image, accel string) (MachineConfig, er
 	if err := os.MkdirAll(machine.Out, 0o755); err != nil {
 		return machine, err
 	}
-	disks, err := makeDisks(dir, cfg.Disks)
+	disks, err := makeDisks(dir, c.Disks)
 	if err != nil {
 		return machine, err
 	}
 	machine.Disks = disks
-	return machine, share(machine.Shared, machine.Word, cfg)
+	return machine, share(machine.Shared, machine.Word, c)
 }
 
 // maxCrashes is how many boots under emulation may fail in one run. With QEMU
