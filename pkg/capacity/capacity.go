@@ -16,6 +16,10 @@ import (
 // must still be added when no volume fits any more. Without it the last volume would leave a VG in which nothing can be changed.
 const metadataMargin = 8 << 10
 
+// MetadataLow reports whether a VG's metadata area may be down to the margin after some tens of volumes more. LVM itself
+// grants down to the last byte, so from here on each volume has to be held against Linear.
+func MetadataLow(vg *lvm.VG) bool { return vg.MDAFree < 4*metadataMargin }
+
 // Room is what a VG has for volumes of one layout. Sizes are bytes, whole extents.
 type Room struct {
 	Available int64  // free in all

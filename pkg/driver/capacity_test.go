@@ -55,6 +55,7 @@ func TestReportedIsGranted(t *testing.T) {
 		"a reserve of all":                {opts: []option{withReserve(4 * gib)}, want: 0},
 		"a reserve of more than all":      {opts: []option{withReserve(9 * gib)}, want: 0},
 		"full":                            {given: func(t *testing.T, w *world) { w.create(t, "other", block, 4*gib) }, want: 0},
+		"metadata down to the margin":     {opts: []option{withVG("vg0", lvmtest.VGOptions{PVs: []int64{4 * gib}, MetadataSize: 18 << 10})}, want: 0},
 		"partial":                         {given: func(_ *testing.T, w *world) { w.lvm.SetMissing("vg0", w.lvm.AddPV("vg0", gib), true) }, want: 0},
 		"exported":                        {opts: []option{withVG("vg0", lvmtest.VGOptions{Exported: true})}, want: 0},
 		"another host's":                  {opts: []option{withVG("vg0", lvmtest.VGOptions{SystemID: "other"})}, want: 0},

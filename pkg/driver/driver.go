@@ -80,7 +80,9 @@ type Driver struct {
 	mounter mounter.Mounter
 	known   known
 	locks   locks
-	turns   turns // of restricted VGs
+
+	metadataLow sync.Map // of VG names to bool: as the last report had it
+	turns       turns    // of restricted VGs
 
 	life    context.Context // ends when work that can be begun again must stop
 	end     context.CancelFunc

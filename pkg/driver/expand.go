@@ -118,8 +118,9 @@ func (d *Driver) extend(ctx context.Context, id volumeID, e expansion) error {
 	}
 	err := d.lvm.Extend(ctx, id.vg, id.lv, size)
 	switch {
-	case errors.Is(err, lvm.ErrNotLarger): // an earlier call's lvextend, whose outcome was not learnt
-		return nil
+	case errors.Is(err, lvm.ErrNotLarger):
+		// The device is smaller all the same: an earlier lvextend was killed after it had written the metadata.
+		return d.lvm.Refresh(ctx, id.vg, id.lv)
 	case errors.Is(err, lvm.ErrNoSpace):
 		return as(errRange, fmt.Errorf("%w; lower the request, or free space in volume group %s", err, id.vg))
 	case err != nil:

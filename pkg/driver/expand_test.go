@@ -125,10 +125,11 @@ func TestExpandRefused(t *testing.T) {
 // Whatever becomes of the one command, the retry ends with a larger LV, a larger filesystem, and no hanging writer.
 func TestExpandAgainAfterAFault(t *testing.T) {
 	for name, hook := range map[string]lvmtest.Hook{
-		"the answer is lost":         lost,
-		"killed before it began":     killed,
-		"lvm failed without a word":  answer(5),
-		"killed between its changes": nil, // below
+		"the answer is lost":               lost,
+		"killed before it began":           killed,
+		"lvm failed without a word":        answer(5),
+		"killed between its changes":       nil, // below
+		"killed with its metadata written": nil,
 	} {
 		for _, fs := range []string{"ext4", block} {
 			for _, restart := range []bool{false, true} {
@@ -137,7 +138,16 @@ func TestExpandAgainAfterAFault(t *testing.T) {
 					id := w.create(t, "pvc-1", fs, 64*mib)
 					w.publish(t, id, fs, "a")
 					h := hook
-					if h == nil { // the device is suspended, with the new table loaded and not live
+					switch name {
+					case "killed with its metadata written": // and no table loaded
+						h = func(_ context.Context, _ []string, run func() (lvm.Output, error)) (lvm.Output, error) {
+							if out, err := run(); err != nil || out.Code != 0 {
+								return out, err
+							}
+							w.lvm.Lag("vg0", "pvc-1", 16)
+							return lvm.Output{}, lvm.ErrUnknown
+						}
+					case "killed between its changes": // the device is suspended, with the new table loaded and not live
 						h = func(ctx context.Context, args []string, run func() (lvm.Output, error)) (lvm.Output, error) {
 							w.lvm.Strand("vg0", "pvc-1")
 							return killed(ctx, args, run)

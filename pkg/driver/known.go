@@ -133,14 +133,19 @@ func (d *Driver) device(ctx context.Context, id volumeID) (mounter.Device, error
 	return dev, err
 }
 
-// activeDevice finds the device of an LV, and activates the LV when it is inactive, as after a reboot. It does so too when the
-// device is suspended, as an lvm leaves it that was killed: such leftovers are repaired before any change.
+// activeDevice finds the device of an LV, and activates the LV when it is inactive, as after a reboot. A device that is suspended
+// may be what a killed lvm left, which is repaired; one that somebody suspended for a purpose stays so.
 func (d *Driver) activeDevice(ctx context.Context, id volumeID) (mounter.Device, error) {
 	dev, err := d.mounter.Device(ctx, id.vg, id.lv)
-	if !errors.Is(err, mounter.ErrInactive) && !errors.Is(err, mounter.ErrSuspended) {
+	switch {
+	case errors.Is(err, mounter.ErrInactive):
+		err = d.lvm.Activate(ctx, id.vg, id.lv)
+	case errors.Is(err, mounter.ErrSuspended):
+		err = d.lvm.Repair(ctx, id.vg)
+	default:
 		return dev, err
 	}
-	if err := d.lvm.Activate(ctx, id.vg, id.lv); err != nil {
+	if err != nil {
 		return mounter.Device{}, fmt.Errorf("activating volume %s: %w", id, err)
 	}
 	return d.mounter.Device(ctx, id.vg, id.lv)
@@ -194,8 +199,8 @@ func (d *Driver) takeUp(ctx context.Context, vgs []*lvm.VG) {
 	var whole, doomed []string
 	for _, vg := range vgs {
 		if slices.ContainsFunc(vg.LVs, func(lv lvm.LV) bool { return lv.Suspended || lv.InactiveTable }) {
-			// Whoever writes to a suspended LV hangs until the next change of the VG, which begins with repairs. This one changes nothing.
-			if err := d.lvm.Backup(ctx, vg.Name); err != nil {
+			// Whoever writes to a suspended LV hangs: that does not wait for the next change.
+			if err := d.lvm.Repair(ctx, vg.Name); err != nil {
 				logger.Error(err, "What an interrupted lvm left waits for the next change", "volumeGroup", vg.Name)
 			}
 		}

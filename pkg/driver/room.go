@@ -24,6 +24,7 @@ func (d *Driver) room(ctx context.Context, name string) capacity.Room {
 // roomOf is what a VG has for linear volumes. What is reported and what is granted, to new volumes and to those that
 // grow, both come from here.
 func (d *Driver) roomOf(vg *lvm.VG) capacity.Room {
+	d.metadataLow.Store(vg.Name, capacity.MetadataLow(vg))
 	reserve, hasReserve := d.config.Reserve[vg.Name]
 	if !hasReserve && slices.Contains(d.config.SystemVGs, vg.Name) {
 		return capacity.Room{Reason: fmt.Sprintf("volume group %s holds the node's root file system or swap; "+
@@ -32,9 +33,11 @@ func (d *Driver) roomOf(vg *lvm.VG) capacity.Room {
 	return capacity.Linear(vg, reserve)
 }
 
-// restricted reports whether less than what LVM would give may be taken of a VG.
+// restricted reports whether less than what LVM would give may be taken of a VG: it has a reserve, holds the system, or its
+// metadata area was low when its room was last looked at, which external-provisioner does each minute.
 func (d *Driver) restricted(vg string) bool {
-	return d.config.Reserve[vg] != 0 || slices.Contains(d.config.SystemVGs, vg)
+	low, _ := d.metadataLow.Load(vg)
+	return d.config.Reserve[vg] != 0 || slices.Contains(d.config.SystemVGs, vg) || low == true
 }
 
 // turns lets one caller at a time look at the room of a VG and take of it: LVM itself does not know of a reserve, and two

@@ -132,6 +132,12 @@ func (l *LVM) Activate(ctx context.Context, vg, lv string) error {
 	return l.changeLV(ctx, vg, lv, "lvchange", "-A", "n", "-y", "-a", "y")
 }
 
+// Refresh makes the kernel's table of an active LV what the metadata says. They differ after an lvm that was killed between the two, and
+// nothing else shows it than the size of the device. Errors as Activate.
+func (l *LVM) Refresh(ctx context.Context, vg, lv string) error {
+	return l.changeLV(ctx, vg, lv, "lvchange", "-A", "n", "-y", "--refresh")
+}
+
 // Retag adds one tag to an LV and removes another, in one change of the metadata. Either may be "".
 // Errors: ErrNoSpace when the metadata area is full; ErrNoVG, ErrUnknown.
 //
@@ -176,23 +182,24 @@ func (l *LVM) changeLV(ctx context.Context, vg, lv string, args ...string) error
 	return l.change(ctx, vg, append(args, vg+"/"+lv)...)
 }
 
+// Repair does what comes before the first change of a VG: it puts right what a killed lvm left. Later it does nothing.
+// Errors: ErrNoVG, ErrUnavailable, ErrUnknown.
+func (l *LVM) Repair(ctx context.Context, vg string) error {
+	st, err := l.turn(ctx, vg)
+	if err == nil {
+		st.leave()
+	}
+	return err
+}
+
 // change runs one command that changes vg, after all changes before it. It waits for its turn
 // as long as ctx lasts; a command once started runs to its end.
 func (l *LVM) change(ctx context.Context, vg string, args ...string) error {
-	if err := checkName(vg); err != nil {
-		return fmt.Errorf("volume group name %q %w", vg, err)
-	}
-	st := l.vg(vg)
-	if err := st.enter(ctx, vg); err != nil {
+	st, err := l.turn(ctx, vg)
+	if err != nil {
 		return err
 	}
 	defer st.leave()
-	if !st.checked {
-		if err := l.repair(ctx, vg); err != nil {
-			return err
-		}
-		st.checked = true
-	}
 	out, err := l.run.Run(context.WithoutCancel(ctx), args...)
 	switch {
 	case errors.Is(err, ErrUnknown):
@@ -205,6 +212,26 @@ func (l *LVM) change(ctx context.Context, vg string, args ...string) error {
 		return failure(args[0], out)
 	}
 	return nil
+}
+
+// turn waits for the VG's turn, and puts right what a killed lvm left before it gives it away for the first time. The caller
+// leaves it.
+func (l *LVM) turn(ctx context.Context, vg string) (*vgState, error) {
+	if err := checkName(vg); err != nil {
+		return nil, fmt.Errorf("volume group name %q %w", vg, err)
+	}
+	st := l.vg(vg)
+	if err := st.enter(ctx, vg); err != nil {
+		return nil, err
+	}
+	if !st.checked {
+		if err := l.repair(ctx, vg); err != nil {
+			st.leave()
+			return nil, err
+		}
+		st.checked = true
+	}
+	return st, nil
 }
 
 // enter waits for the VG's turn. Nothing has been sent to LVM when it fails.

@@ -29,6 +29,9 @@ var verbs = []struct {
 	{"Activate", "lvchange -A n -y -a y vg0/a", func(ctx context.Context, l *lvm.LVM) error {
 		return l.Activate(ctx, "vg0", "a")
 	}},
+	{"Refresh", "lvchange -A n -y --refresh vg0/a", func(ctx context.Context, l *lvm.LVM) error {
+		return l.Refresh(ctx, "vg0", "a")
+	}},
 	{"Retag", "lvchange -A n -y --addtag new --deltag old vg0/a", func(ctx context.Context, l *lvm.LVM) error {
 		return l.Retag(ctx, "vg0", "a", "new", "old")
 	}},

@@ -188,7 +188,7 @@ func TestEraseInterrupted(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	if err := v.Delete(t.Context()); err != nil {
+	if err := again(func() error { return v.Delete(t.Context()) }); err != nil {
 		t.Errorf("deleting what is gone: %v", err)
 	}
 }

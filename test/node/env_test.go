@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc/codes"
@@ -120,6 +121,15 @@ func wantCode(t *testing.T, err error, code codes.Code, words ...string) {
 	for _, w := range words {
 		if !strings.Contains(err.Error(), w) {
 			t.Errorf("message %q does not say %q", err, w)
+		}
+	}
+}
+
+// again calls until the code is not Aborted, as external-provisioner does: another operation on the volume was under way.
+func again(call func() error) error {
+	for start := time.Now(); ; time.Sleep(200 * time.Millisecond) {
+		if err := call(); status.Code(err) != codes.Aborted || time.Since(start) > time.Minute {
+			return err
 		}
 	}
 }

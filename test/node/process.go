@@ -75,7 +75,9 @@ func (d *Driver) Kill() error {
 	if err := d.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
-	_ = d.Wait()
+	if err := d.Wait(); err == nil {
+		return errors.New("the driver ended by itself before it was killed")
+	}
 	return nil
 }
 
@@ -88,8 +90,16 @@ func (d *Driver) Stop() error {
 	return <-d.exited
 }
 
-// Wait waits for a driver that a tool kills.
-func (d *Driver) Wait() error { return <-d.exited }
+// Wait waits for a driver that a tool kills, and returns how it ended.
+func (d *Driver) Wait() error {
+	d.Close()
+	select {
+	case err := <-d.exited:
+		return err
+	case <-time.After(time.Minute):
+		return errors.New("the driver still runs")
+	}
+}
 
 // PowerCut cuts the power of the VM that it runs in: nothing is synced or unmounted. It does not return unless that
 // fails.

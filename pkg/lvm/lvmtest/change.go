@@ -138,7 +138,7 @@ func lvextend(c command, v *vg, l *lv, a *answer) {
 		l.extents = l.extents[:has]
 		return
 	}
-	l.suspended, l.inactiveTable = false, false // the new table is made live
+	l.suspended, l.inactiveTable, l.unmapped = false, false, 0 // the new table is made live
 	a.print("Size of logical volume %s/%s changed from %s (%d extents) to %s (%d extents).",
 		v.name, l.name, human(has*v.extentSize), has, human(n*v.extentSize), n)
 	a.print("Logical volume %s/%s successfully resized.", v.name, l.name)
@@ -163,7 +163,7 @@ func refresh(v *vg, l *lv, a *answer) {
 		a.fail("Refusing refresh of partial LV %s/%s. Use '--activationmode partial' to override.", v.name, l.name)
 		return
 	}
-	l.suspended, l.inactiveTable = false, false
+	l.suspended, l.inactiveTable, l.unmapped = false, false, 0
 }
 
 func retag(c command, v *vg, l *lv, a *answer) {

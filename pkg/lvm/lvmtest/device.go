@@ -33,7 +33,7 @@ func (f *Fake) Device(vg, lv string) (Device, bool) {
 		return Device{}, false
 	}
 	return Device{
-		ID: l.id(), UUID: l.uuid, Tags: slices.Clone(l.tags), Size: int64(len(l.extents)) * v.extentSize,
+		ID: l.id(), UUID: l.uuid, Tags: slices.Clone(l.tags), Size: (int64(len(l.extents)) - l.unmapped) * v.extentSize,
 		Suspended: l.suspended, InactiveTable: l.inactiveTable, Opens: l.opens,
 	}, true
 }

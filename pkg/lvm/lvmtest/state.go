@@ -53,6 +53,7 @@ type lv struct {
 	minor         int
 	suspended     bool
 	inactiveTable bool
+	unmapped      int64 // extents at its end that the live table does not have yet
 	opens         int
 	claimed       bool // one of the opens is exclusive
 }

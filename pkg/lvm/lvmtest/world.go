@@ -142,6 +142,13 @@ func (f *Fake) Strand(vg, lv string) {
 	l.suspended, l.inactiveTable = true, true
 }
 
+// Lag leaves the device of an LV without its last n extents, as an lvextend does that is killed after it has written the metadata.
+func (f *Fake) Lag(vg, lv string, n int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.device(vg, lv).unmapped = n
+}
+
 // LoadTable leaves an inactive table on the device of an LV, which works on.
 func (f *Fake) LoadTable(vg, lv string) {
 	f.mu.Lock()
@@ -172,7 +179,7 @@ func (f *Fake) Reboot() {
 }
 
 func (l *lv) shut() {
-	l.active, l.suspended, l.inactiveTable, l.claimed, l.opens = false, false, false, false, 0
+	l.active, l.suspended, l.inactiveTable, l.claimed, l.opens, l.unmapped = false, false, false, false, 0, 0
 }
 
 // Report is what a report of the VG says now, without a command being counted.
