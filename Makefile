@@ -26,7 +26,7 @@ unit: ## unit tests with -race and csi-sanity on a fake LVM: no root, no LVM, no
 
 .PHONY: vm
 vm: tools vm-binaries ## the suites on real LVM, in a VM of VM_SUITE (bookworm; bullseye, trixie)
-	@go run ./test/vm/cmd -timeout 60m -disks 1x24G -memory 3G $(addprefix -file ,$(VM_FILES)) -- test/vm/suite.sh $(RUN)
+	@go run ./test/vm/cmd -timeout 60m -disks 1x24G -memory 3G $(addprefix -file ,$(VM_FILES)) -- test/vm/suite.sh $(foreach suite,$(RUN),'$(suite)')
 
 .PHONY: contract
 contract: tools vm-binaries ## the LVM contract suite on the other LVM generations: bullseye and trixie

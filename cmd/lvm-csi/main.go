@@ -65,6 +65,7 @@ func run(o options) error {
 	logger.Info("Serving", "version", buildVersion(), "driver", o.driver.Name, "node", o.driver.NodeID, "socket", o.socket,
 		"defaultVolumeGroup", o.driver.DefaultVG, "systemVolumeGroups", o.driver.SystemVGs)
 	go d.Start(ctx)
+	go d.KeepBackups(ctx)
 	if err := d.Serve(ctx, listener); err != nil {
 		return err
 	}

@@ -193,11 +193,18 @@ func (d *Driver) look(ctx context.Context) ([]*lvm.VG, error) {
 	return []*lvm.VG{vg}, err
 }
 
+// smallMetadata is a metadata area that is full long before the disks are: LVM's default of 1 MiB holds about a thousand volumes.
+const smallMetadata = 4 << 20
+
 // takeUp remembers the volumes of vgs and goes on with deletions that a stop interrupted.
 func (d *Driver) takeUp(ctx context.Context, vgs []*lvm.VG) {
 	logger := klog.FromContext(ctx)
 	var whole, doomed []string
 	for _, vg := range vgs {
+		if vg.MDASize < smallMetadata && vg.Name == d.config.DefaultVG {
+			logger.Info("The volume group's metadata area is small: it may be full before the disks are; see pvcreate(8) --metadatasize",
+				"volumeGroup", vg.Name, "bytes", vg.MDASize, "free", vg.MDAFree)
+		}
 		if slices.ContainsFunc(vg.LVs, func(lv lvm.LV) bool { return lv.Suspended || lv.InactiveTable }) {
 			// Whoever writes to a suspended LV hangs: that does not wait for the next change.
 			if err := d.lvm.Repair(ctx, vg.Name); err != nil {

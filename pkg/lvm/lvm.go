@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"sync"
+	"sync/atomic"
 )
 
 // LVM drives the LVM of this node through a Runner. It is safe for concurrent use.
@@ -21,6 +23,7 @@ type LVM struct {
 type vgState struct {
 	queue   chan struct{} // holds one token; whoever has it may change the VG
 	checked bool          // under the token: no table is left over from a killed lvm
+	changed atomic.Bool   // since its last backup
 	reports shared[*VG]
 }
 
@@ -171,7 +174,23 @@ func (l *LVM) Remove(ctx context.Context, vg, lv, tag string) error {
 // Backup writes the VG's metadata to LVM's backup folder, which the changes above leave out
 // (-A n) because LVM would also keep a copy of each state for 30 days.
 func (l *LVM) Backup(ctx context.Context, vg string) error {
-	return l.change(ctx, vg, "vgcfgbackup", vg)
+	return l.change(ctx, vg, backup, vg)
+}
+
+const backup = "vgcfgbackup"
+
+// BackUpChanged writes a backup of each VG that has been changed since its last one.
+func (l *LVM) BackUpChanged(ctx context.Context) error {
+	l.mu.Lock()
+	vgs := maps.Clone(l.vgs)
+	l.mu.Unlock()
+	var errs []error
+	for name, st := range vgs {
+		if st.changed.Load() {
+			errs = append(errs, l.Backup(ctx, name))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // changeLV is change for a command on one LV, which may have a name that CheckLVName refuses: somebody else made it.
@@ -200,6 +219,7 @@ func (l *LVM) change(ctx context.Context, vg string, args ...string) error {
 		return err
 	}
 	defer st.leave()
+	st.changed.Store(args[0] != backup)
 	out, err := l.run.Run(context.WithoutCancel(ctx), args...)
 	switch {
 	case errors.Is(err, ErrUnknown):

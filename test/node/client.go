@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 )
 
@@ -21,8 +23,7 @@ type Client struct {
 	csi.IdentityClient
 	csi.ControllerClient
 	csi.NodeClient
-	conn *grpc.ClientConn
-	dir  string
+	dir string
 
 	mu      sync.Mutex
 	volumes []*Volume
@@ -39,16 +40,14 @@ type Volume struct {
 
 // Dial connects to the driver on a socket. Staging and target paths are made under dir.
 func Dial(socket, dir string) (*Client, error) {
-	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"))
+	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithAuthority("localhost"),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: 50 * time.Millisecond, Multiplier: 1, MaxDelay: 50 * time.Millisecond}}))
 	if err != nil {
 		return nil, err
 	}
 	return &Client{IdentityClient: csi.NewIdentityClient(conn), ControllerClient: csi.NewControllerClient(conn),
-		NodeClient: csi.NewNodeClient(conn), conn: conn, dir: dir}, nil
+		NodeClient: csi.NewNodeClient(conn), dir: dir}, nil
 }
-
-// Close ends the connection.
-func (c *Client) Close() error { return c.conn.Close() }
 
 // Capability is what a volume of a filesystem (or Block) is asked for.
 func Capability(fs string) *csi.VolumeCapability {

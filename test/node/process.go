@@ -19,7 +19,6 @@ type Driver struct {
 	*Client
 	Socket string
 	binary string
-	dir    string
 	args   []string
 	log    io.Writer
 	cmd    *exec.Cmd
@@ -29,11 +28,15 @@ type Driver struct {
 // StartDriver starts the binary with a socket in dir and waits until it is ready. Its log goes to log. tools, when
 // not "", is a folder of programs that it finds before the system's.
 func StartDriver(binary, dir, tools string, log io.Writer, args ...string) (*Driver, error) {
-	d := &Driver{Socket: filepath.Join(dir, "csi.sock"), binary: binary, dir: dir, args: args, log: log}
+	d := &Driver{Socket: filepath.Join(dir, "csi.sock"), binary: binary, args: args, log: log}
+	var err error
+	if d.Client, err = Dial(d.Socket, filepath.Join(dir, "volumes")); err != nil {
+		return nil, err
+	}
 	return d, d.Start(tools)
 }
 
-// Start starts the driver, again after Kill or Stop.
+// Start starts the driver, again after Kill or Stop, and waits until it is ready. The client connects again by itself.
 func (d *Driver) Start(tools string) error {
 	d.cmd = exec.Command(d.binary, append([]string{"--endpoint", "unix://" + d.Socket, "--node-id", "node-1"}, d.args...)...)
 	d.cmd.Env = os.Environ()
@@ -46,15 +49,10 @@ func (d *Driver) Start(tools string) error {
 	}
 	d.exited = make(chan error, 1)
 	go func() { d.exited <- d.cmd.Wait() }()
-	client, err := Dial(d.Socket, filepath.Join(d.dir, "volumes"))
-	if err != nil {
-		return err
-	}
-	d.Client = client
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
-		resp, err := client.Probe(ctx, &csi.ProbeRequest{})
+		resp, err := d.Probe(ctx, &csi.ProbeRequest{})
 		if err == nil && resp.GetReady().GetValue() {
 			return nil
 		}
@@ -71,7 +69,6 @@ func (d *Driver) Start(tools string) error {
 
 // Kill ends the driver at once, as the kernel's OOM killer does.
 func (d *Driver) Kill() error {
-	d.Close()
 	if err := d.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
@@ -83,7 +80,6 @@ func (d *Driver) Kill() error {
 
 // Stop asks the driver to stop, as kubelet does, and waits for it.
 func (d *Driver) Stop() error {
-	d.Close()
 	if err := d.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
@@ -92,7 +88,6 @@ func (d *Driver) Stop() error {
 
 // Wait waits for a driver that a tool kills, and returns how it ended.
 func (d *Driver) Wait() error {
-	d.Close()
 	select {
 	case err := <-d.exited:
 		return err
