@@ -26,11 +26,11 @@ unit: ## unit tests with -race and csi-sanity on a fake LVM: no root, no LVM, no
 
 .PHONY: vm
 vm: tools vm-binaries ## the suites on real LVM, in a VM of VM_SUITE (bookworm; bullseye, trixie)
-	@go run ./test/vm/cmd -timeout 60m -disks 1x24G -memory 3G $(addprefix -file ,$(VM_FILES)) -- test/vm/suite.sh $(foreach suite,$(RUN),'$(suite)')
+	@go run ./test/vm/cmd -timeout 60m -idle 5m -disks 1x24G -memory 3G $(addprefix -file ,$(VM_FILES)) -- test/vm/suite.sh $(foreach suite,$(RUN),'$(suite)')
 
 .PHONY: contract
 contract: tools vm-binaries ## the LVM contract suite on the other LVM generations: bullseye and trixie
-	@for suite in bullseye trixie; do go run ./test/vm/cmd -timeout 40m -suite $$suite -disks 1x24G $(addprefix -file ,$(VM_FILES)) -- test/vm/suite.sh lvmtest || exit; done
+	@for suite in bullseye trixie; do go run ./test/vm/cmd -timeout 40m -idle 5m -suite $$suite -disks 1x24G $(addprefix -file ,$(VM_FILES)) -- test/vm/suite.sh lvmtest || exit; done
 
 .PHONY: sanity
 sanity: ## csi-sanity on a volume group of this machine: make sanity VG=name, as root

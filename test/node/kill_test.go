@@ -83,20 +83,20 @@ func TestKillDriver(t *testing.T) {
 					t.Fatal(err)
 				}
 				if call == "create" {
-					again := h.create(t, name, "ext4", 32*mib, nil)
+					retried := h.create(t, name, "ext4", 32*mib, nil)
 					lvs, err := h.vg.LVs("lv_tags")
-					if err != nil || len(lvs) != 1 || strings.Contains(lvs[again.lv()]["lv_tags"], "state=") {
+					if err != nil || len(lvs) != 1 || strings.Contains(lvs[retried.lv()]["lv_tags"], "state=") {
 						t.Errorf("%s: %v (%v)", name, lvs, err)
 					}
-					h.mount(t, again)
-					if err := again.Unmount(t.Context()); err != nil {
+					h.mount(t, retried)
+					if err := retried.Unmount(t.Context()); err != nil {
 						t.Error(err)
 					}
-					v = again
+					v = retried
 				} else {
 					v = h.Volume(v.ID, name, "ext4", 0)
 				}
-				if err := v.Delete(t.Context()); err != nil {
+				if err := again(func() error { return v.Delete(t.Context()) }); err != nil { // the driver may be at it by itself
 					t.Errorf("%s: deleting: %v", name, err)
 				}
 				if got := h.available(t); got != before {
@@ -142,7 +142,7 @@ func TestKillLVM(t *testing.T) {
 	defer w.stop()
 	size := v.Size
 	kills := map[string]int{}
-	for at := 1; at <= 14; at++ {
+	for at := 2; at <= 10; at++ { // the first asks for the version of device-mapper
 		for _, call := range []string{"create", "extend", "remove"} {
 			name := fmt.Sprintf("pvc-%s-%d", call, at)
 			var other *Volume

@@ -135,6 +135,14 @@ func (vg *VG) CheckTables() error {
 	if err != nil {
 		return err
 	}
+	want, err := vg.tables()
+	if err != nil {
+		return err
+	}
+	live, err := liveTables()
+	if err != nil {
+		return err
+	}
 	for name, lv := range lvs {
 		if lv["lv_active"] == "" {
 			continue
@@ -142,54 +150,68 @@ func (vg *VG) CheckTables() error {
 		if lv["lv_suspended"] != "" || lv["lv_inactive_table"] != "" {
 			return fmt.Errorf("%s/%s is left %s %s", vg.Name, name, lv["lv_suspended"], lv["lv_inactive_table"])
 		}
-		live, err := Run("dmsetup", "table", lv["lv_dm_path"])
-		if err != nil {
-			return err
-		}
-		want, err := vg.table(name)
-		if err != nil {
-			return err
-		}
-		if got := strings.Split(live, "\n"); strings.Join(got, "\n") != strings.Join(want, "\n") {
-			return fmt.Errorf("%s/%s: the kernel maps\n%s\nand LVM says\n%s", vg.Name, name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		if got := live[filepath.Base(lv["lv_dm_path"])]; !slices.Equal(got, want[name]) {
+			return fmt.Errorf("%s/%s: the kernel maps %q and LVM says %q", vg.Name, name, got, want[name])
 		}
 	}
 	return nil
 }
 
-// table is the device-mapper table that LVM's metadata means for a linear LV, in dmsetup's words (kernel
+// tables are the device-mapper tables that LVM's metadata means for the linear LVs of the VG, in dmsetup's words (kernel
 // documentation, device-mapper/linear): sectors of 512 bytes.
-func (vg *VG) table(lv string) ([]string, error) {
-	out, err := Run("lvs", "--segments", "--noheadings", "--separator", " ", "--units", "s", "--nosuffix",
-		"-o", "seg_start,seg_size,vg_extent_size,seg_pe_ranges", vg.Name+"/"+lv)
+func (vg *VG) tables() (map[string][]string, error) {
+	type device struct {
+		number string
+		offset int64 // of its first extent
+	}
+	pvs := map[string]device{}
+	out, err := Run("pvs", "--noheadings", "--units", "s", "--nosuffix", "-o", "pv_name,pv_major,pv_minor,pe_start", "-S", "vg_name="+vg.Name)
 	if err != nil {
 		return nil, err
 	}
-	var lines []string
 	for line := range strings.Lines(out) {
+		var name string
+		var major, minor int
+		var d device
+		if _, err := fmt.Sscan(line, &name, &major, &minor, &d.offset); err != nil {
+			return nil, fmt.Errorf("PV %q: %w", line, err)
+		}
+		d.number = fmt.Sprintf("%d:%d", major, minor)
+		pvs[name] = d
+	}
+	out, err = Run("lvs", "--segments", "--noheadings", "--units", "s", "--nosuffix", "-O", "lv_name,seg_start",
+		"-o", "lv_name,seg_start,seg_size,vg_extent_size,seg_pe_ranges", vg.Name)
+	if err != nil {
+		return nil, err
+	}
+	tables := map[string][]string{}
+	for line := range strings.Lines(out) {
+		var name, extents string
 		var start, size, extent, first, last int64
-		var extents string
-		if _, err := fmt.Sscan(line, &start, &size, &extent, &extents); err != nil {
+		if _, err := fmt.Sscan(line, &name, &start, &size, &extent, &extents); err != nil {
 			return nil, fmt.Errorf("segment %q: %w", line, err)
 		}
 		colon := strings.LastIndexByte(extents, ':')
 		if _, err := fmt.Sscanf(extents[colon+1:], "%d-%d", &first, &last); err != nil {
 			return nil, fmt.Errorf("segment %q: %w", line, err)
 		}
-		pv := extents[:colon]
-		peStart, err := Run("pvs", "--noheadings", "--units", "s", "--nosuffix", "-o", "pe_start", pv)
-		if err != nil {
-			return nil, err
-		}
-		device, err := Run("lsblk", "-dno", "MAJ:MIN", pv)
-		if err != nil {
-			return nil, err
-		}
-		var offset int64
-		if _, err := fmt.Sscan(peStart, &offset); err != nil {
-			return nil, err
-		}
-		lines = append(lines, fmt.Sprintf("%d %d linear %s %d", start, size, strings.TrimSpace(device), offset+first*extent))
+		pv := pvs[extents[:colon]]
+		tables[name] = append(tables[name], fmt.Sprintf("%d %d linear %s %d", start, size, pv.number, pv.offset+first*extent))
 	}
-	return lines, nil
+	return tables, nil
+}
+
+// liveTables are the lines of the table of each device, by device-mapper name.
+func liveTables() (map[string][]string, error) {
+	out, err := Run("dmsetup", "table")
+	if err != nil {
+		return nil, err
+	}
+	tables := map[string][]string{}
+	for line := range strings.Lines(out) {
+		if name, table, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			tables[name] = append(tables[name], table)
+		}
+	}
+	return tables, nil
 }
