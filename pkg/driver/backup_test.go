@@ -20,9 +20,13 @@ func TestKeepBackups(t *testing.T) {
 			}
 			return n
 		}
-		for hour, want := range []int{0, 1, 1, 2} {
+		for hour, want := range []int{0, 1, 1, 2, 3, 3} {
 			if hour == 1 || hour == 3 {
 				w.delete(t, w.create(t, "pvc-1", block, 64*mib))
+			}
+			w.lvm.SetHook(nil)
+			if hour == 3 { // it fails, and is tried again an hour later
+				w.lvm.SetHook(onCommand("vgcfgbackup", answer(5)))
 			}
 			time.Sleep(time.Hour + time.Minute)
 			synctest.Wait()

@@ -186,8 +186,12 @@ func (l *LVM) BackUpChanged(ctx context.Context) error {
 	l.mu.Unlock()
 	var errs []error
 	for name, st := range vgs {
-		if st.changed.Load() {
-			errs = append(errs, l.Backup(ctx, name))
+		if !st.changed.Load() {
+			continue
+		}
+		if err := l.Backup(ctx, name); err != nil {
+			st.changed.Store(true) // next time
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)
