@@ -35,7 +35,7 @@ const maxReport = 256 << 20
 // Run implements Runner. The report comes on a descriptor of its own
 // (LVM_REPORT_FD, lvm(8)), because lvm prints plain messages to stdout as well.
 func (p Process) Run(ctx context.Context, args ...string) (Output, error) {
-	words := slices.Concat(p.Prefix, commandLine(args))
+	words := p.Words(args...)
 	answer, theirs, err := os.Pipe()
 	if err != nil {
 		return Output{}, fmt.Errorf("making a pipe for %s: %w", args[0], err)
@@ -83,10 +83,10 @@ func (p Process) Run(ctx context.Context, args ...string) (Output, error) {
 // lingering is how long a pipe is read after lvm has exited: a daemon that lvm started may hold it open.
 const lingering = 2 * time.Second
 
-// commandLine turns args into the words of a process.
-func commandLine(args []string) []string {
+// Words is the command line of the process that Run starts for args.
+func (p Process) Words(args ...string) []string {
 	if args[0] == "dmsetup" {
-		return args
+		return slices.Concat(p.Prefix, args)
 	}
 	words := []string{"lvm", args[0], "--config"}
 	if isSelection(args) {
@@ -96,7 +96,7 @@ func commandLine(args []string) []string {
 	} else {
 		words = append(words, commandLog, "--reportformat", "json")
 	}
-	return append(words, args[1:]...)
+	return slices.Concat(p.Prefix, words, args[1:])
 }
 
 // isSelection reports whether args change what a selection finds.

@@ -119,7 +119,7 @@ func TestCommandLine(t *testing.T) {
 		{"a selection", "lvremove -S x vg0", "lvm lvremove --config log { report_command_log=0 } -S x vg0"},
 		{"dmsetup", "dmsetup clear x", "dmsetup clear x"},
 	} {
-		got := strings.ReplaceAll(strings.Join(commandLine(strings.Fields(c.args)), " "), commandLog, "LOG")
+		got := strings.ReplaceAll(strings.Join(Process{}.Words(strings.Fields(c.args)...), " "), commandLog, "LOG")
 		if diff := cmp.Diff(c.want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", c.name, diff)
 		}

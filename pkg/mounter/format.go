@@ -35,7 +35,11 @@ func (l *Linux) format(ctx context.Context, dev Device, fsType string, options [
 		return err
 	}
 	if _, _, err := l.tool(ctx, append(words, dev.Path)...); err != nil {
+		l.versions.forget(m.words[0]) // it may be another one by now
 		return l.refusal(ctx, dev, m, options, err)
+	}
+	if len(options) == 0 {
+		return nil
 	}
 	// Options can make mkfs do something else, or nothing (-n, -N, --help).
 	switch found, err := l.probe(ctx, dev); {

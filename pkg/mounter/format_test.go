@@ -2,6 +2,9 @@ package mounter
 
 import (
 	"errors"
+	"fmt"
+	"os"
+	"os/exec"
 	"strings"
 	"testing"
 )
@@ -74,5 +77,36 @@ func TestFormat(t *testing.T) {
 				t.Errorf("error is %v; want %q, refused options: %t", err, test.err, test.bad)
 			}
 		})
+	}
+}
+
+// The version is asked for once, and again after a failure.
+func TestMkfsVersionIsKept(t *testing.T) {
+	l, calls := fakeTools(t, map[string]string{"mkfs.xfs": `case "$*" in *-V*) echo mkfs.xfs version 6.1.0;; *) [ ! -e "$0.fail" ];; esac`})
+	dev := regular(t, l, 8<<20)
+	format := func() string {
+		before := len(calls())
+		err := l.Format(t.Context(), dev, "xfs", nil)
+		return fmt.Sprint(len(calls())-before, " ", err == nil)
+	}
+	format() // the first
+	if got := format(); got != "1 true" {
+		t.Errorf("the second: %s", got)
+	}
+	tool, err := exec.LookPath("mkfs.xfs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(tool+".fail", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := format(); got != "1 false" {
+		t.Errorf("the failing one: %s", got)
+	}
+	if err := os.Remove(tool + ".fail"); err != nil {
+		t.Fatal(err)
+	}
+	if got := format(); got != "2 true" {
+		t.Errorf("the one after: %s", got)
 	}
 }

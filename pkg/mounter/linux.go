@@ -21,6 +21,7 @@ type Linux struct {
 	number    func(path string) (id string, err error) // of the block device whose node is there
 	identify  func(*os.File) (id string, err error)
 
+	versions  versions          // of the mkfs
 	reads     flights[struct{}] // looks at whether a device can be read, by device
 	mountings flights[struct{}] // by command line
 	unmounts  flights[struct{}] // by path

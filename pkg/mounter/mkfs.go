@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"time"
 )
 
 // maker is how a filesystem is made.
@@ -65,18 +67,61 @@ var makers = map[string]maker{
 
 var btrfsUsage = regexp.MustCompile(`(?im)^(ERROR: )?(mkfs\.btrfs: )?(unrecognized|unknown|invalid|illegal|ambiguous|usage:|option)|requires an argument`)
 
-// mkfs builds the command line, without the device. It asks for the version each time: the host's tools may be
-// upgraded under a running driver.
+// mkfs builds the command line, without the device.
 func (l *Linux) mkfs(ctx context.Context, m maker, options []string) ([]string, error) {
-	stdout, stderr, err := l.tool(ctx, m.words[0], "-V")
-	if err != nil {
-		return nil, err
-	}
-	v, err := parseVersion(stdout + stderr)
+	v, err := l.versions.of(m.words[0], func() (version, error) {
+		stdout, stderr, err := l.tool(ctx, m.words[0], "-V")
+		if err != nil {
+			return version{}, err
+		}
+		return parseVersion(stdout + stderr)
+	})
 	if err != nil {
 		return nil, fmt.Errorf("version of %s: %w", m.words[0], err)
 	}
 	return m.commandLine(v, options), nil
+}
+
+// versions remembers for a while what tools said of their versions.
+type versions struct {
+	mu    sync.Mutex
+	known map[string]knownVersion
+}
+
+type knownVersion struct {
+	version
+	since time.Time
+}
+
+// versionKept is short because the host's tools may be upgraded under a running driver, and long enough that a burst of
+// volumes asks once.
+const versionKept = 5 * time.Minute
+
+func (vs *versions) of(tool string, ask func() (version, error)) (version, error) {
+	vs.mu.Lock()
+	k, ok := vs.known[tool]
+	vs.mu.Unlock()
+	if ok && time.Since(k.since) < versionKept {
+		return k.version, nil
+	}
+	v, err := ask()
+	if err != nil {
+		return version{}, err
+	}
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	if vs.known == nil {
+		vs.known = map[string]knownVersion{}
+	}
+	vs.known[tool] = knownVersion{v, time.Now()}
+	return v, nil
+}
+
+// forget makes the next mkfs ask again.
+func (vs *versions) forget(tool string) {
+	vs.mu.Lock()
+	defer vs.mu.Unlock()
+	delete(vs.known, tool)
 }
 
 func (m maker) commandLine(v version, options []string) []string {

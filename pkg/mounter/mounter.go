@@ -76,7 +76,8 @@ type Mounter interface {
 	// Probe names the filesystem on a device: "ext4", "xfs", "btrfs", another name that blkid knows, or "" when it is
 	// readable and has none. Signatures of RAID, LVM or partition tables are not filesystems and do not count.
 	Probe(ctx context.Context, dev Device) (string, error)
-	// Format makes a filesystem, over whatever is there, and sees that it is there then. Errors: ErrBadOptions, with
+	// Format makes a filesystem, over whatever is there; where options may have made mkfs do something else it looks
+	// afterwards. Errors: ErrBadOptions, with
 	// mkfs's own words; ErrInUse.
 	Format(ctx context.Context, dev Device, fsType string, options []string) error
 	// Check repairs what can be repaired without loss before a mount; an error means it must not be mounted.

@@ -23,6 +23,7 @@ import (
 
 const (
 	rounds = 20
+	warmUp = 2 // rounds before them, which are left out: the driver's first change looks at the VG first
 	mib    = int64(1) << 20
 	// limit is what the driver may add of its own, in per cent.
 	limit = 15
@@ -35,7 +36,7 @@ func main() {
 	}
 }
 
-// recorder runs lvm commands and keeps their words, so that they can be run by hand.
+// recorder runs lvm commands and keeps them, so that the very same can be run by hand.
 type recorder struct {
 	lvm.Process
 	mu       sync.Mutex
@@ -62,9 +63,9 @@ func (r *recorder) take() [][]string {
 type operation struct {
 	name   string
 	driver func(i int) error
-	hand   func(i int) error // nil in what the table does not time
+	hand   func(i int, lvm [][]string) error // lvm is what the driver runs
 	times  [2][]time.Duration
-	lvm    []string // lvm commands of the last round
+	lvm    [][]string // the driver's lvm commands in the last round of the warm-up
 }
 
 func bench(ctx context.Context) error {
@@ -85,13 +86,13 @@ func bench(ctx context.Context) error {
 	}
 	b := &run{ctx: ctx, client: client, rec: rec, vg: vg.Name, dir: filepath.Join(dir, "hand"), volumes: map[string]*node.Volume{}}
 	operations := b.operations()
-	for i := range rounds + 1 { // the first round warms up
+	for i := range warmUp + rounds {
 		for _, op := range operations {
 			if err := b.round(op, i); err != nil {
 				return fmt.Errorf("%s: %w", op.name, err)
 			}
 		}
-		fmt.Printf("\rround %d of %d", i, rounds)
+		fmt.Printf("\rround %d of %d", i+1, warmUp+rounds)
 	}
 	fmt.Print("\n\n")
 	if err := vg.Remove(); err != nil {
@@ -130,27 +131,26 @@ func serve(ctx context.Context, dir string, rec *recorder) (*node.Client, error)
 	return node.Dial(socket, filepath.Join(dir, "driver"))
 }
 
-// round times an operation by the driver and by hand; which comes first alternates.
+// round times an operation by the driver and by hand, on a volume each. Which comes first alternates.
 func (b *run) round(op *operation, i int) error {
 	both := []func() error{
 		func() error {
 			b.rec.take()
 			took, err := timed(func() error { return op.driver(i) })
-			b.commands = b.rec.take()
-			op.lvm = nil
-			for _, c := range b.commands {
-				op.lvm = append(op.lvm, c[0])
-			}
 			op.times[0] = append(op.times[0], took)
+			if i < warmUp {
+				op.lvm = b.rec.take()
+			}
 			return err
 		},
 		func() error {
-			took, err := timed(func() error { return op.hand(i) })
+			commands := b.byHand(op.lvm, i)
+			took, err := timed(func() error { return op.hand(i, commands) })
 			op.times[1] = append(op.times[1], took)
 			return err
 		},
 	}
-	if i%2 == 1 {
+	if i >= warmUp && i%2 == 1 {
 		slices.Reverse(both)
 	}
 	for _, do := range both {
@@ -172,9 +172,9 @@ func table(operations []*operation) error {
 	fmt.Printf("%-28s %10s %10s %8s   %s\n", fmt.Sprintf("median of %d, one boot", rounds), "driver", "by hand", "adds", "lvm commands")
 	var over []string
 	for _, op := range operations {
-		d, h := median(op.times[0][1:]), median(op.times[1][1:])
+		d, h := median(op.times[0][warmUp:]), median(op.times[1][warmUp:])
 		adds := 100 * (float64(d)/float64(h) - 1)
-		fmt.Printf("%-28s %7d ms %7d ms %+7.1f%%   %d: %s\n", op.name, d.Milliseconds(), h.Milliseconds(), adds, len(op.lvm), strings.Join(op.lvm, ", "))
+		fmt.Printf("%-28s %7d ms %7d ms %+7.1f%%   %d %s\n", op.name, d.Milliseconds(), h.Milliseconds(), adds, len(op.lvm), verbs(op.lvm))
 		if adds > limit {
 			over = append(over, op.name)
 		}
@@ -183,6 +183,14 @@ func table(operations []*operation) error {
 		return fmt.Errorf("the driver adds more than %d %% in %s", limit, strings.Join(over, ", "))
 	}
 	return nil
+}
+
+func verbs(commands [][]string) string {
+	var all []string
+	for _, c := range commands {
+		all = append(all, c[0])
+	}
+	return strings.Join(all, ", ")
 }
 
 func median(times []time.Duration) time.Duration {
