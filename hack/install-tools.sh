@@ -10,10 +10,11 @@ mmdebstrap
 uidmap
 debian-archive-keyring
 e2fsprogs
+buildah
 '
 # For test/vm: QEMU runs the guests. mmdebstrap makes their images, without root
 # if there is uidmap, from packages signed by Debian's keys, which Ubuntu does
-# not have installed. e2fsprogs makes the file system.
+# not have installed. e2fsprogs makes the file system. For test/cluster: buildah builds the driver's image.
 
 missing=
 for package in $packages; do
