@@ -17,6 +17,7 @@ import (
 	"github.com/lvm-csi/lvm-csi/pkg/driver"
 	"github.com/lvm-csi/lvm-csi/pkg/lvm"
 	"github.com/lvm-csi/lvm-csi/pkg/mounter"
+	"github.com/lvm-csi/lvm-csi/pkg/socket"
 )
 
 // version is set by the linker; a build by `go install` has its module's version instead.
@@ -57,7 +58,7 @@ func run(o options) error {
 	if o.driver.SystemVGs, err = mounter.SystemVGs(); err != nil {
 		return err
 	}
-	listener, err := driver.Listen(o.socket)
+	listener, err := socket.Listen(o.socket)
 	if err != nil {
 		return err
 	}
