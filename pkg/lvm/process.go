@@ -20,6 +20,13 @@ type Process struct {
 	// Prefix goes before each command line, such as nsenter and its options.
 	// File descriptors 0 to 3 must pass through it.
 	Prefix []string
+	// Config goes into lvm's --config beside what the runner itself needs, such as "activation { monitoring=0 }".
+	Config string
+	// Env is added to the environment of each process, as NAME=value.
+	Env []string
+	// Cgroup, an open folder of a cgroup2 file system, is where the processes are started; nil is the caller's own cgroup.
+	// A container's end kills what is in its cgroup, and a killed lvm can leave devices suspended.
+	Cgroup *os.File
 }
 
 // commandLog makes lvm log its messages as data (lvmreport(7)), with the
@@ -44,10 +51,15 @@ func (p Process) Run(ctx context.Context, args ...string) (Output, error) {
 	defer theirs.Close()
 	cmd := exec.Command(words[0], words[1:]...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "LVM_REPORT_FD=3", "LVM_SUPPRESS_FD_WARNINGS=1", "HOME=/nonexistent")
+	cmd.Env = append(cmd.Env, p.Env...)
 	cmd.ExtraFiles = []*os.File{theirs}
 	// A group of its own: a Ctrl-C meant for the driver must not kill an lvm
 	// that holds devices suspended.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if p.Cgroup != nil {
+		// CLONE_INTO_CGROUP (clone(2), Linux 5.7): it is born there, so there is no moment in which it could be killed with the container.
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(p.Cgroup.Fd())
+	}
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.WaitDelay = lingering
@@ -92,11 +104,19 @@ func (p Process) Words(args ...string) []string {
 	if isSelection(args) {
 		// LVM 2.03.16 dies of SIGSEGV when a command other than a report has both a
 		// selection and the command log.
-		words = append(words, "log { report_command_log=0 }")
+		words = append(words, p.config("log { report_command_log=0 }"))
 	} else {
-		words = append(words, commandLog, "--reportformat", "json")
+		words = append(words, p.config(commandLog), "--reportformat", "json")
 	}
 	return slices.Concat(p.Prefix, words, args[1:])
+}
+
+// config is what --config takes: it can be given once.
+func (p Process) config(own string) string {
+	if p.Config == "" {
+		return own
+	}
+	return own + " " + p.Config
 }
 
 // isSelection reports whether args change what a selection finds.
