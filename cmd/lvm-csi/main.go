@@ -54,17 +54,29 @@ func run(o options) error {
 	defer stop()
 	logger := klog.Background()
 	o.driver.Version = buildVersion()
-	var err error
-	if o.driver.SystemVGs, err = mounter.SystemVGs(); err != nil {
+	tools, err := chooseTools(o.tools, "/proc", os.Getpid())
+	if err != nil {
 		return err
+	}
+	if !o.driver.NoTools {
+		if o.driver.SystemVGs, err = mounter.SystemVGs(); err != nil {
+			return err
+		}
+		tools.useOwnCgroup("/proc", os.Getpid())
 	}
 	listener, err := socket.Listen(o.socket)
 	if err != nil {
 		return err
 	}
-	d := driver.New(o.driver, lvm.New(lvm.Process{}), mounter.New(nil))
+	stopBeside, err := serveBeside(o)
+	if err != nil {
+		return err
+	}
+	// Last of all: without its registration kubelet takes the driver as gone from this node.
+	defer stopBeside()
+	d := driver.New(o.driver, lvm.New(tools.lvm), mounter.New(tools.prefix))
 	logger.Info("Serving", "version", buildVersion(), "driver", o.driver.Name, "node", o.driver.NodeID, "socket", o.socket,
-		"defaultVolumeGroup", o.driver.DefaultVG, "systemVolumeGroups", o.driver.SystemVGs)
+		"tools", o.tools, "prefix", tools.prefix, "defaultVolumeGroup", o.driver.DefaultVG, "systemVolumeGroups", o.driver.SystemVGs)
 	go d.Start(ctx)
 	go d.KeepBackups(ctx)
 	if err := d.Serve(ctx, listener); err != nil {

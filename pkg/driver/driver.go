@@ -33,6 +33,8 @@ type Config struct {
 	// SystemVGs hold the node's root file system or swap. They grant nothing unless Reserve says how much to
 	// leave them.
 	SystemVGs []string
+	// NoTools is an instance that says what the plugin can do and does nothing: the one beside external-resizer.
+	NoTools bool
 }
 
 // driverName is what CSI takes as a plugin name (GetPluginInfo) and Kubernetes as a label prefix, shorter by

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strings"
@@ -56,5 +57,13 @@ func (d *Driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 		}
 		logger.V(4).Info("Call succeeded", "duration", time.Since(start).Round(time.Millisecond).String())
 	}()
+	if d.config.NoTools && needsTools(info.FullMethod) {
+		return nil, as(errUnavailable, errors.New("this instance of the driver has no tools and says only what the plugin can do (--tools=none); ask the one of a node"))
+	}
 	return handler(ctx, req)
+}
+
+// needsTools tells whether a method does something: all do but those that say who the driver is and what it can do.
+func needsTools(method string) bool {
+	return !strings.HasPrefix(method, "/csi.v1.Identity/") && !strings.HasSuffix(method, "GetCapabilities") && !strings.HasSuffix(method, "/NodeGetInfo")
 }

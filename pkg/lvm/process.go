@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"k8s.io/klog/v2"
 )
 
 // Process is the Runner that starts one process for each command.
@@ -49,24 +51,18 @@ func (p Process) Run(ctx context.Context, args ...string) (Output, error) {
 	}
 	defer answer.Close()
 	defer theirs.Close()
-	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "LVM_REPORT_FD=3", "LVM_SUPPRESS_FD_WARNINGS=1", "HOME=/nonexistent")
-	cmd.Env = append(cmd.Env, p.Env...)
-	cmd.ExtraFiles = []*os.File{theirs}
-	// A group of its own: a Ctrl-C meant for the driver must not kill an lvm
-	// that holds devices suspended.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if p.Cgroup != nil {
-		// CLONE_INTO_CGROUP (clone(2), Linux 5.7): it is born there, so there is no moment in which it could be killed with the container.
-		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(p.Cgroup.Fd())
-	}
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.WaitDelay = lingering
 	if err := ctx.Err(); err != nil {
 		return Output{}, err
 	}
-	if err := cmd.Start(); err != nil {
+	var stdout, stderr bytes.Buffer
+	cmd, err := p.start(words, theirs, &stdout, &stderr)
+	if err != nil && p.Cgroup != nil { // nothing was started, and a cgroup that is gone must not stop all work
+		p.Cgroup = nil
+		if cmd, err = p.start(words, theirs, &stdout, &stderr); err == nil {
+			klog.FromContext(ctx).Info("lvm runs in the driver's cgroup: its own has gone", "command", args[0])
+		}
+	}
+	if err != nil {
 		return Output{}, fmt.Errorf("starting %s: %w", words[0], err)
 	}
 	theirs.Close()
@@ -90,6 +86,25 @@ func (p Process) Run(ctx context.Context, args ...string) (Output, error) {
 		out.Log = plainLog(stderr.String())
 	}
 	return out, err
+}
+
+// start starts a command line that answers on answer.
+func (p Process) start(words []string, answer *os.File, stdout, stderr io.Writer) (*exec.Cmd, error) {
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "LVM_REPORT_FD=3", "LVM_SUPPRESS_FD_WARNINGS=1", "HOME=/nonexistent")
+	cmd.Env = append(cmd.Env, p.Env...)
+	cmd.ExtraFiles = []*os.File{answer}
+	// A group of its own: a Ctrl-C meant for the driver must not kill an lvm
+	// that holds devices suspended.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if p.Cgroup != nil {
+		// CLONE_INTO_CGROUP (clone(2), Linux 5.7): it is born there, so there is no moment in which it could be killed with
+		// the container.
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(p.Cgroup.Fd())
+	}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.WaitDelay = lingering
+	return cmd, cmd.Start()
 }
 
 // lingering is how long a pipe is read after lvm has exited: a daemon that lvm started may hold it open.

@@ -124,23 +124,23 @@ func TestProcessEnvironmentOfTheCaller(t *testing.T) {
 	}
 }
 
-// A cgroup that refuses the process is an error before anything was started.
+// A cgroup that refuses the process, or has gone, does not keep lvm from running.
 func TestProcessWithoutItsCgroup(t *testing.T) {
 	none, err := os.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer none.Close()
-	mark := filepath.Join(t.TempDir(), "mark")
-	p := asLVM(`: >"$0"`, mark)
+	p := asLVM(`echo '{"report":[{"a":1}]}' >&3`, "")
 	p.Cgroup = none
 	for range 2 {
-		if _, err := p.Run(t.Context(), "lvcreate"); err == nil || errors.Is(err, ErrUnknown) {
-			t.Errorf("got %v", err)
+		if out, err := p.Run(t.Context(), "fullreport"); err != nil || len(out.Report) != 1 {
+			t.Errorf("got %+v, %v", out, err)
 		}
 	}
-	if _, err := os.Stat(mark); err == nil {
-		t.Error("the program ran")
+	p.Prefix = []string{"/nonexistent/nsenter"}
+	if _, err := p.Run(t.Context(), "fullreport"); !errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrUnknown) {
+		t.Errorf("got %v", err)
 	}
 }
 
