@@ -52,6 +52,8 @@ func main() {
 func run(o options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	// lvm inherits this: one that outlives the driver must not die, half way, of its next message to it.
+	signal.Ignore(syscall.SIGPIPE)
 	logger := klog.Background()
 	o.driver.Version = buildVersion()
 	tools, err := chooseTools(o.tools, "/proc", os.Getpid())

@@ -18,6 +18,7 @@ import (
 	api "k8s.io/kubelet/pkg/apis/pluginregistration/v1"
 
 	"github.com/lvm-csi/lvm-csi/pkg/driver"
+	"github.com/lvm-csi/lvm-csi/pkg/lvm"
 	"github.com/lvm-csi/lvm-csi/pkg/registration"
 )
 
@@ -97,6 +98,15 @@ func TestRun(t *testing.T) {
 		if code, _ := status(t, o.http, "/healthz"); code != 0 {
 			t.Errorf("it answers %d after its end", code)
 		}
+	}
+}
+
+// An lvm whose driver is gone writes to a pipe that nobody reads.
+func TestLVMSurvivesABrokenPipe(t *testing.T) {
+	_ = run(options{tools: "?"}) // which fails, but sets what the programs inherit
+	p := lvm.Process{Prefix: []string{"sh", "-c", "kill -PIPE $$; exit 7"}}
+	if out, err := p.Run(t.Context(), "lvcreate"); err != nil || out.Code != 7 {
+		t.Errorf("got %+v, %v", out, err)
 	}
 }
 

@@ -85,6 +85,10 @@ type Driver struct {
 
 	metadataLow sync.Map // of VG names to bool: as the last report had it
 	turns       turns    // of restricted VGs
+	claims      claims
+
+	refusals     turns
+	refusalPause time.Duration // refusalPause; 0 in tests that are about other things
 
 	life    context.Context // ends when work that can be begun again must stop
 	end     context.CancelFunc
@@ -97,8 +101,8 @@ type Driver struct {
 func New(config Config, l *lvm.LVM, m mounter.Mounter) *Driver {
 	d := &Driver{
 		config: config, node: nodeHash(config.NodeID), tags: tagger{config.Name}, lvm: l, mounter: m,
-		known: known{ids: map[string]bool{}}, locks: locks{held: map[string]bool{}}, turns: turns{vgs: map[string]chan struct{}{}},
-		lvmOK: make(chan struct{}),
+		known: known{ids: map[string]bool{}}, locks: locks{held: map[string]bool{}}, turns: newTurns(), claims: claims{vgs: map[string]map[string]int64{}},
+		refusals: newTurns(), refusalPause: refusalPause, lvmOK: make(chan struct{}),
 	}
 	d.life, d.end = context.WithCancel(context.Background())
 	return d
