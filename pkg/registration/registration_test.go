@@ -21,6 +21,14 @@ import (
 
 const endpoint = "/var/lib/kubelet/plugins/lvm-csi.io/csi.sock"
 
+// handled is what the calls of all tests log.
+var handled = &log{}
+
+func TestMain(m *testing.M) {
+	klog.SetLogger(textlogger.NewLogger(textlogger.NewConfig(textlogger.Output(handled))))
+	os.Exit(m.Run())
+}
+
 // folder is one whose name is short enough for sockets in it.
 func folder(t *testing.T) string {
 	t.Helper()
@@ -152,8 +160,12 @@ func TestNotRegisteredUntilKubeletSays(t *testing.T) {
 func TestRefused(t *testing.T) {
 	n := serve(t, folder(t))
 	c := n.kubelet(t)
+	before := handled.count("kubelet refused")
 	for range 3 {
 		tell(t, c, "no such version")
+	}
+	if got := handled.count("kubelet refused") - before; got != 1 {
+		t.Errorf("the same refusal was logged %d times", got)
 	}
 	if err := n.r.Registered(); err == nil || !strings.Contains(err.Error(), "kubelet refused the plugin: no such version") {
 		t.Errorf("got %v", err)
