@@ -160,6 +160,10 @@ const (
 // Start looks at LVM until it answers: then the driver is ready. Meanwhile it serves, because
 // unmounts must go on. It takes up deletions that were interrupted. It returns when ctx ends or all is done.
 func (d *Driver) Start(ctx context.Context) {
+	if d.config.NoTools {
+		d.lvmSeen.Do(func() { close(d.lvmOK) })
+		return
+	}
 	logger := klog.FromContext(ctx)
 	for {
 		vgs, err := d.look(ctx)
