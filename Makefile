@@ -50,8 +50,13 @@ vm-binaries: build
 	@CGO_ENABLED=0 go build -o bin/ ./test/demo ./test/bench
 
 .PHONY: lint
-lint: ## gofmt, vet and the linters of .golangci.yml
+lint: ## gofmt, vet and the linters of .golangci.yml; helm lint; whether the manifest is the chart's
 	@hack/golangci-lint.sh run
+	@hack/manifests.sh check
+
+.PHONY: manifests
+manifests: ## render deploy/lvm-csi.yaml from the chart
+	@hack/manifests.sh render
 
 .PHONY: tools
 tools: ## install what this machine lacks for the VM (Debian, Ubuntu; says what)
