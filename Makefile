@@ -41,6 +41,18 @@ sanity: ## csi-sanity on a volume group of this machine: make sanity VG=name, as
 bench: tools vm-binaries ## time each call beside the very same lvm, mkfs and mount commands run by hand
 	@go run ./test/vm/cmd -disks 1x24G -file bin/lvm-csi -- bin/bench
 
+.PHONY: cluster
+cluster: tools cluster-binaries ## bring up a Kubernetes with the driver on this machine, or the driver on it up to date
+	@VERSION=$(VERSION) bin/cluster up
+
+.PHONY: cluster-down
+cluster-down: ## end that cluster
+	@CGO_ENABLED=0 go build -o bin/cluster ./test/cluster/cmd && bin/cluster down
+
+.PHONY: e2e
+e2e: cluster ## what pods see, on that cluster: RUN=TestLife for some of it
+	@go test -tags e2e -count=1 -timeout 90m -v $(addprefix -run ,$(RUN)) ./test/e2e
+
 VM_FILES := bin/lvm-csi bin/lvmtest.test bin/mountertest.test bin/node.test bin/sanity.test
 
 .PHONY: vm-binaries
@@ -48,6 +60,11 @@ vm-binaries: build
 	@echo "Building the programs for the VM"
 	@CGO_ENABLED=0 go test -c -tags vm -o bin/ ./pkg/lvm/lvmtest ./pkg/mounter/mountertest ./test/node ./test/sanity
 	@CGO_ENABLED=0 go build -o bin/ ./test/demo ./test/bench
+
+.PHONY: cluster-binaries
+cluster-binaries:
+	@CGO_ENABLED=0 go build -o bin/cluster ./test/cluster/cmd
+	@CGO_ENABLED=0 go build -ldflags "-s -w" -o bin/ ./test/cluster/agent ./test/cluster/pause
 
 .PHONY: lint
 lint: ## gofmt, vet and the linters of .golangci.yml; helm lint; whether the manifest is the chart's
