@@ -14,8 +14,12 @@ build: ## build bin/lvm-csi
 	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/lvm-csi ./cmd/lvm-csi
 
 .PHONY: demo
-demo: tools vm-binaries ## boot a VM and walk one volume through its life on real LVM, with a power cut
-	@go run ./test/vm/cmd -disks 1x4G -file bin/lvm-csi -- bin/demo
+demo: cluster ## on a Kubernetes on this machine: pods, capacity, growth, a power cut
+	@test/demo/demo.sh
+
+.PHONY: demo-csi
+demo-csi: tools vm-binaries ## without Kubernetes: one volume's life in CSI calls on real LVM in a VM, with a power cut
+	@go run ./test/vm/cmd -disks 1x4G -file bin/lvm-csi -- bin/demo-csi
 
 .PHONY: test
 test: unit vm contract ## everything: unit tests, csi-sanity on the fake, and the suites on real LVM in a VM
@@ -59,7 +63,7 @@ VM_FILES := bin/lvm-csi bin/lvmtest.test bin/mountertest.test bin/node.test bin/
 vm-binaries: build
 	@echo "Building the programs for the VM"
 	@CGO_ENABLED=0 go test -c -tags vm -o bin/ ./pkg/lvm/lvmtest ./pkg/mounter/mountertest ./test/node ./test/sanity
-	@CGO_ENABLED=0 go build -o bin/ ./test/demo ./test/bench
+	@CGO_ENABLED=0 go build -o bin/ ./test/demo-csi ./test/bench
 
 .PHONY: cluster-binaries
 cluster-binaries:

@@ -3,6 +3,8 @@
 //	cluster up     bring it up, or the driver on it up to date, and leave it running
 //	cluster down   end it; nothing is left but what is cached
 //	cluster serve  what "up" leaves running
+//	cluster power-cut NODE, cluster power-on NODE
+//	cluster on NODE program...   run a program on a node, as root
 package main
 
 import (
@@ -50,25 +52,46 @@ func run(ctx context.Context, args []string) error {
 	}
 	bin = filepath.Dir(bin)
 	verb := ""
-	if len(args) == 1 {
+	if len(args) > 0 {
 		verb = args[0]
 	}
-	switch verb {
-	case "up":
+	switch {
+	case verb == "up":
 		return up(ctx, dir, bin)
-	case "serve":
+	case verb == "serve":
 		return cluster.Serve(ctx, cluster.Config{Dir: dir, Nodes: nodes, Programs: map[string]string{"agent": filepath.Join(bin, "agent")}}, os.Stdout)
-	case "down":
-		c, err := cluster.Connect(dir)
-		if errors.Is(err, cluster.ErrDown) {
-			return nil
-		}
-		if err != nil {
+	}
+	c, err := cluster.Connect(dir)
+	switch {
+	case verb == "down" && errors.Is(err, cluster.ErrDown):
+		return nil
+	case err != nil:
+		return err
+	case verb == "down":
+		return c.Down(ctx)
+	case verb == "power-cut" && len(args) == 2:
+		return c.PowerCut(ctx, args[1])
+	case verb == "power-on" && len(args) == 2:
+		return c.PowerOn(ctx, args[1])
+	case verb == "on" && len(args) > 2:
+		return on(ctx, c, args[1], args[2:])
+	}
+	return errors.New("say up, down, power-cut NODE, power-on NODE or on NODE program...")
+}
+
+func on(ctx context.Context, c *cluster.Cluster, name string, words []string) error {
+	all, err := c.Nodes()
+	if err != nil {
+		return err
+	}
+	for _, n := range all {
+		if n.Name == name {
+			out, err := n.Run(ctx, nil, words...)
+			fmt.Print(out)
 			return err
 		}
-		return c.Down(ctx)
 	}
-	return errors.New("say up or down")
+	return fmt.Errorf("no node %q", name)
 }
 
 // up is begun again where it was interrupted.
