@@ -85,8 +85,10 @@ func programs(ctx context.Context, log io.Writer) (map[string]string, error) {
 // name is the folder of the component in the cache: everything that its programs are made of.
 func (c component) name() string {
 	sum := sha256.Sum256([]byte(strings.Join(append([]string{c.module, c.version, c.siblings, c.tags, c.ldflags, runtime.Version()}, c.packages...), "\n")))
-	return "build-" + filepath.Base(strings.TrimSuffix(strings.TrimSuffix(c.module, "/v2"), "/v3")) + "-" + c.version + "-" + hex.EncodeToString(sum[:6])
+	return "build-" + filepath.Base(majorVersion.ReplaceAllString(c.module, "")) + "-" + c.version + "-" + hex.EncodeToString(sum[:6])
 }
+
+var majorVersion = regexp.MustCompile(`/v\d+$`)
 
 // build makes the folder dir with the programs, at once when all are there.
 func (c component) build(ctx context.Context, dir string, log io.Writer) error {
