@@ -21,7 +21,7 @@ demo: tools vm-binaries ## boot a VM and walk one volume through its life on rea
 test: unit vm contract ## everything: unit tests, csi-sanity on the fake, and the suites on real LVM in a VM
 
 .PHONY: unit
-unit: ## unit tests with -race and csi-sanity on a fake LVM: no root, no LVM, no VM
+unit: tools ## unit tests with -race and csi-sanity on a fake LVM: no root, no LVM, no VM
 	@go test -race ./...
 
 .PHONY: vm
@@ -54,7 +54,7 @@ lint: ## gofmt, vet and the linters of .golangci.yml
 	@hack/golangci-lint.sh run
 
 .PHONY: tools
-tools: ## install what this machine lacks for the VM (Debian, Ubuntu; says what)
+tools: ## install what this machine lacks for the tests and the VM (Debian, Ubuntu; says what)
 	@hack/install-tools.sh
 
 .PHONY: clean
