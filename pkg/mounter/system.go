@@ -1,6 +1,7 @@
 package mounter
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,15 +32,13 @@ func SystemVGs() ([]string, error) {
 			devices = append(devices, id)
 		}
 	}
-	swaps, err := os.ReadFile("/proc/swaps")
+	swaps, err := swapsOf("/proc/swaps")
 	if err != nil {
 		return nil, fmt.Errorf("looking for swap: %w", err)
 	}
-	for line := range strings.Lines(string(swaps)) {
-		if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "/") {
-			if id, err := blockNumber(name); err == nil {
-				devices = append(devices, id)
-			}
+	for _, name := range swaps {
+		if id, err := blockNumber(name); err == nil {
+			devices = append(devices, id)
 		}
 	}
 	var vgs []string
@@ -48,6 +47,21 @@ func SystemVGs() ([]string, error) {
 	}
 	slices.Sort(vgs)
 	return slices.Compact(vgs), nil
+}
+
+// swapsOf lists what is swapped to, by the kernel's table (proc_swaps(5)). A kernel without swap has none.
+func swapsOf(table string) ([]string, error) {
+	text, err := os.ReadFile(table)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "/") {
+			names = append(names, name)
+		}
+	}
+	return names, err
 }
 
 // vgsUnder names the VGs of a device in sysfs and of all devices under it.

@@ -41,6 +41,23 @@ func TestVGsUnder(t *testing.T) {
 	}
 }
 
+func TestSwaps(t *testing.T) {
+	table := filepath.Join(t.TempDir(), "swaps")
+	if got, err := swapsOf(table); err != nil || got != nil { // CONFIG_SWAP=n
+		t.Errorf("a kernel without swap: %q, %v", got, err)
+	}
+	text := "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n/dev/dm-1                               partition\t1048572\t\t0\t\t-2\n"
+	if err := os.WriteFile(table, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := swapsOf(table); err != nil || len(got) != 1 || got[0] != "/dev/dm-1" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if _, err := swapsOf(t.TempDir()); err == nil {
+		t.Error("a table that cannot be read is no error")
+	}
+}
+
 // TestSystemVGs reads this machine: whatever it has, that is no error.
 func TestSystemVGs(t *testing.T) {
 	if _, err := SystemVGs(); err != nil {
