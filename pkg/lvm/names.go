@@ -91,6 +91,11 @@ func MapperName(vg, lv string) string {
 	return strings.ReplaceAll(vg, "-", "--") + "-" + strings.ReplaceAll(lv, "-", "--")
 }
 
+// MapperUUID is the device-mapper UUID of a visible LV: "LVM-" and the UUIDs of the VG and of the LV, each without its '-'.
+func MapperUUID(vg, lv string) string {
+	return "LVM-" + strings.ReplaceAll(vg+lv, "-", "")
+}
+
 // mapped is the length of name as written in a device-mapper name.
 func mapped(name string) int { return len(name) + strings.Count(name, "-") }
 

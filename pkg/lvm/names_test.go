@@ -110,3 +110,10 @@ func TestSectors(t *testing.T) {
 		}
 	}
 }
+
+func TestMapperUUID(t *testing.T) {
+	got := MapperUUID("WE5Al2-qC2A-GZ3V-0lGf-5nkI-Dx7u-sUTpTl", "0oXHl9-3Nyw-MaUe-5pRB-uzNz-KWEm-Q0lHwT")
+	if want := "LVM-WE5Al2qC2AGZ3V0lGf5nkIDx7usUTpTl0oXHl93NywMaUe5pRBuzNzKWEmQ0lHwT"; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}

@@ -31,6 +31,7 @@ var (
 type Device struct {
 	Path string // "/dev/mapper/vg0-pvc--1"
 	ID   string // "253:4", the same for every path of the device
+	UUID string // lvm.MapperUUID of the LV: another LV of that name has another
 	Size int64  // bytes
 }
 

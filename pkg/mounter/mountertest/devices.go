@@ -33,7 +33,7 @@ func (f *Fake) Device(ctx context.Context, vg, lv string) (mounter.Device, error
 		return mounter.Device{}, fmt.Errorf("%s: %w", path, mounter.ErrSuspended)
 	}
 	f.volumes[path] = volume{vg, lv}
-	return mounter.Device{Path: path, ID: d.ID, Size: d.Size}, nil
+	return mounter.Device{Path: path, ID: d.ID, UUID: d.UUID, Size: d.Size}, nil
 }
 
 type closer func()
