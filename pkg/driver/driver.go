@@ -95,7 +95,7 @@ type Driver struct {
 func New(config Config, l *lvm.LVM, m mounter.Mounter) *Driver {
 	d := &Driver{
 		config: config, node: nodeHash(config.NodeID), tags: tagger{config.Name}, lvm: l, mounter: m,
-		known: known{ids: map[string]bool{}}, locks: locks{held: map[string]bool{}}, turns: turns{vgs: map[string]chan struct{}{}},
+		known: known{uuids: map[string]string{}}, locks: locks{held: map[string]bool{}}, turns: turns{vgs: map[string]chan struct{}{}},
 		lvmOK: make(chan struct{}),
 	}
 	d.life, d.end = context.WithCancel(context.Background())

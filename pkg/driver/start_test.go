@@ -89,7 +89,7 @@ func TestStartDoesNotOverruleACall(t *testing.T) {
 	}
 	w.delete(t, id)
 	w.d.takeUp(t.Context(), seen)
-	if w.d.known.has(id) {
+	if w.d.known.uuid(id) != "" {
 		t.Error("a deleted volume counts as known")
 	}
 	fails(t, w.d, (*Driver).NodeStageVolume, w.stageRequest(id, block), codes.NotFound)
