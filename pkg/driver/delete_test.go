@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -197,6 +198,32 @@ func TestDeleteWhatIsOpenForAMoment(t *testing.T) {
 		w.delete(t, id)
 		if got := w.names("vg0"); len(got) != 0 {
 			t.Errorf("left: %q", got)
+		}
+	})
+}
+
+// udev opens a device when the eraser has closed it: the removal is repeated, and the erasing, which may have taken hours, is not.
+func TestDeleteErasesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		id := w.create(t, "pvc-1", block, 64*mib)
+		removals := 0
+		w.lvm.SetHook(onCommand("lvremove", func(_ context.Context, _ []string, run func() (lvm.Output, error)) (lvm.Output, error) {
+			if removals++; removals < removeTries {
+				w.lvm.SetOpen("vg0", "pvc-1", 1)
+				defer w.lvm.SetOpen("vg0", "pvc-1", 0)
+			}
+			return run()
+		}))
+		w.delete(t, id)
+		erased := 0
+		for _, call := range w.mounter.Calls() {
+			if strings.HasPrefix(call, "Erase") {
+				erased++
+			}
+		}
+		if removals != removeTries || erased != 1 {
+			t.Errorf("erased %d times for %d removals", erased, removals)
 		}
 	})
 }
