@@ -58,6 +58,33 @@ func TestCheckNames(t *testing.T) {
 	}
 }
 
+func TestCheckForeign(t *testing.T) {
+	const mysql = "mysql-data-volume-for-the-production-cluster-in-frankfurt" // more than 63 bytes with each '-' doubled
+	for _, c := range []struct {
+		vg, lv string
+		legal  bool
+	}{
+		{"vg0", mysql, true},
+		{strings.Repeat("v", 63), strings.Repeat("l", 63), true},
+		{strings.Repeat("v", 63), strings.Repeat("l", 64), false},
+		{"v", strings.Repeat("l", 125), true},
+		{"v", strings.Repeat("-", 63), false},
+		{"v", "l" + strings.Repeat("-", 62), true},
+		{"v", "l" + strings.Repeat("-", 63), false},
+		{"", "a", false},
+		{"vg0", "", false},
+		{"vg0", "..", false},
+		{"..", "a", false},
+		{"vg0", "a/b", false},
+		{"vg0", "a_rmeta_0", false},
+		{"vg0", "snapshot1", false},
+	} {
+		if err := CheckForeign(c.vg, c.lv); (err == nil) != c.legal {
+			t.Errorf("%s/%s: %v", c.vg, c.lv, err)
+		}
+	}
+}
+
 func TestCheckTag(t *testing.T) {
 	for _, c := range []struct {
 		tag   string
