@@ -150,12 +150,18 @@ func removable(vg *lvm.VG, lv *lvm.LV) error {
 	switch {
 	case vg.Partial:
 		return as(errUnavailable, fmt.Errorf("volume group %s misses a physical volume; bring its disk back, or see vgreduce(8) --removemissing", vg.Name))
+	case vg.Exported:
+		return exported(vg)
 	case lv.IsThickOrigin():
 		return preconditionf("%s/%s is the origin of thick snapshots, which would go with it; remove them first (lvs -o name,origin %s)", vg.Name, lv.Name, vg.Name)
 	case lv.Moving:
 		return beingMoved(vg, lv)
 	}
 	return nil
+}
+
+func exported(vg *lvm.VG) error {
+	return as(errUnavailable, fmt.Errorf("volume group %s is exported; run vgimport(8) on this node", vg.Name))
 }
 
 func beingMoved(vg *lvm.VG, lv *lvm.LV) error {

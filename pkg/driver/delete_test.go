@@ -297,3 +297,31 @@ func TestDeleteFailsWithItsDevice(t *testing.T) {
 		t.Error("it was removed with its bytes readable")
 	}
 }
+
+// A VG that is exported, or another host's, cannot be changed from here until somebody says so.
+func TestVGThatIsNotThisHostsNow(t *testing.T) {
+	for name, tc := range map[string]struct {
+		set   func(w *world, away bool)
+		words []string
+	}{
+		"exported":       {func(w *world, away bool) { w.lvm.SetExported("vg0", away) }, []string{"vg0", "exported", "vgimport"}},
+		"another host's": {func(w *world, away bool) { w.lvm.SetSystemID("vg0", map[bool]string{true: "other"}[away]) }, []string{"vg0", "system ID", "lvmsystemid"}},
+	} {
+		for _, erase := range []string{"zero", "none"} {
+			t.Run(name+" erase "+erase, func(t *testing.T) {
+				w := newWorld(t)
+				id := w.create(t, "pvc-1", "ext4", 64*mib, "erase", erase)
+				w.reboot(t)
+				tc.set(w, true)
+				for range 2 {
+					fails(t, w.d, (*Driver).DeleteVolume, deleteRequest(id), codes.Unavailable, tc.words...)
+					fails(t, w.d, (*Driver).NodeStageVolume, w.stageRequest(id, "ext4"), codes.Unavailable, tc.words...)
+				}
+				tc.set(w, false)
+				w.stage(t, id, "ext4")
+				w.unstage(t, id)
+				w.delete(t, id)
+			})
+		}
+	}
+}

@@ -73,6 +73,9 @@ func (k *known) remember(uuids map[string]string) {
 // errNotFound when the LV is there and is not this volume; lvm's when the VG cannot be read.
 func (d *Driver) find(ctx context.Context, id volumeID) (*lvm.VG, *lvm.LV, record, error) {
 	vg, err := d.lvm.Report(ctx, id.vg)
+	if errors.Is(err, lvm.ErrForeign) {
+		err = fmt.Errorf("%w; lvmsystemid(7) says how this host takes it over", err)
+	}
 	if err != nil {
 		return nil, nil, record{}, d.elsewhere(id, fmt.Errorf("looking up volume %s: %w", id, err))
 	}
@@ -114,6 +117,8 @@ func (d *Driver) mountable(ctx context.Context, id volumeID) (uuid string, err e
 		return "", as(errUnavailable, fmt.Errorf("volume %s is still being created; CreateVolume has not returned it", id))
 	case r.state == deleting:
 		return "", preconditionf("volume %s is being deleted and partly erased; it cannot be used again", id)
+	case vg.Exported:
+		return "", exported(vg)
 	case lv.IsPartial():
 		return "", as(errUnavailable, fmt.Errorf("volume %s: a physical volume under it is missing; bring its disk back", id))
 	}
