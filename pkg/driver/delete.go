@@ -182,6 +182,8 @@ func (d *Driver) eraseVolume(ctx context.Context, id volumeID, r record) (mounte
 	if err != nil {
 		return mounter.Device{}, err
 	}
+	ctx, cancel := endingWith(ctx, d.erasing)
+	defer cancel()
 	if err := d.mounter.Erase(ctx, dev, r.erase); err != nil {
 		if errors.Is(err, mounter.ErrInUse) {
 			return mounter.Device{}, as(lvm.ErrInUse, err)
