@@ -6,11 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"slices"
 	"sync"
-	"time"
-
-	"k8s.io/klog/v2"
 
 	"github.com/lvm-csi/lvm-csi/pkg/lvm"
 	"github.com/lvm-csi/lvm-csi/pkg/mounter"
@@ -23,7 +19,7 @@ import (
 // be held against that of the device.
 //
 // An ID is written only under the lock of its LV, except by remember, which
-// leaves alone what such a call has written: until remember has ended, a forgotten ID stays, with "".
+// leaves alone what such a call has written: until settle, a forgotten ID stays, with "".
 type known struct {
 	mu         sync.Mutex
 	uuids      map[string]string // by ID
@@ -56,7 +52,7 @@ func (k *known) forget(id volumeID) {
 	}
 }
 
-// remember adds the IDs that the first report after the start has, with their UUIDs.
+// remember adds the IDs that the first report of a VG after the start has, with their UUIDs.
 func (k *known) remember(uuids map[string]string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -65,6 +61,12 @@ func (k *known) remember(uuids map[string]string) {
 			k.uuids[id] = uuid
 		}
 	}
+}
+
+// settle says that remember has ended.
+func (k *known) settle() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.remembered = true
 	maps.DeleteFunc(k.uuids, func(_, uuid string) bool { return uuid == "" })
 }
@@ -171,105 +173,6 @@ func (d *Driver) activeDevice(ctx context.Context, id volumeID) (mounter.Device,
 		return mounter.Device{}, fmt.Errorf("activating volume %s: %w", id, err)
 	}
 	return d.mounter.Device(ctx, id.vg, id.lv)
-}
-
-// startTimeout bounds one look at LVM after the start; startPause is between two looks.
-const (
-	startTimeout = 30 * time.Second
-	startPause   = 10 * time.Second
-)
-
-// Start looks at LVM until it answers: then the driver is ready. Meanwhile it serves, because
-// unmounts must go on. It takes up deletions that were interrupted. It returns when ctx ends or all is done.
-func (d *Driver) Start(ctx context.Context) {
-	logger := klog.FromContext(ctx)
-	for {
-		vgs, err := d.look(ctx)
-		if err == nil {
-			d.lvmSeen.Do(func() { close(d.lvmOK) })
-			d.takeUp(ctx, vgs)
-			return
-		}
-		logger.Error(err, "Not ready: LVM does not answer; volumes in use go on, no new ones are made")
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(startPause):
-		}
-	}
-}
-
-// look reads the default VG, or all of them when there is none: a report that names its VG
-// does not hang on another's disks.
-func (d *Driver) look(ctx context.Context) ([]*lvm.VG, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	if d.config.DefaultVG == "" {
-		return d.lvm.Reports(ctx)
-	}
-	vg, err := d.lvm.Report(ctx, d.config.DefaultVG)
-	if errors.Is(err, lvm.ErrNoVG) {
-		klog.FromContext(ctx).Info("The default volume group is not on this node; its capacity here is zero", "volumeGroup", d.config.DefaultVG)
-		return nil, nil
-	}
-	return []*lvm.VG{vg}, err
-}
-
-// smallMetadata is a metadata area that is full long before the disks are: LVM's default of 1 MiB holds about a thousand volumes.
-const smallMetadata = 4 << 20
-
-// takeUp remembers the volumes of vgs and goes on with deletions that a stop interrupted.
-func (d *Driver) takeUp(ctx context.Context, vgs []*lvm.VG) {
-	logger := klog.FromContext(ctx)
-	var doomed []string
-	whole := map[string]string{}
-	for _, vg := range vgs {
-		if vg.MDASize < smallMetadata && vg.Name == d.config.DefaultVG {
-			logger.Info("The volume group's metadata area is small: it may be full before the disks are; see pvcreate(8) --metadatasize",
-				"volumeGroup", vg.Name, "bytes", vg.MDASize, "free", vg.MDAFree)
-		}
-		if slices.ContainsFunc(vg.LVs, func(lv lvm.LV) bool { return lv.Suspended || lv.InactiveTable }) {
-			// Whoever writes to a suspended LV hangs: that does not wait for the next change.
-			if err := d.lvm.Repair(ctx, vg.Name); err != nil {
-				logger.Error(err, "What an interrupted lvm left waits for the next change", "volumeGroup", vg.Name)
-			}
-		}
-		for lv, r := range d.volumes(vg) {
-			switch {
-			case r.state == ready && !lv.IsPartial():
-				whole[r.id] = lvm.MapperUUID(vg.UUID, lv.UUID)
-			case r.state == deleting:
-				doomed = append(doomed, r.id)
-			}
-		}
-	}
-	d.known.remember(whole)
-	for _, volume := range doomed {
-		logger.Info("Going on with an interrupted deletion", "volume", volume)
-		if err := d.goOnDeleting(ctx, volume); err != nil && !errors.Is(err, errBusy) {
-			logger.Error(err, "The deletion waits for its next DeleteVolume", "volume", volume)
-		}
-	}
-}
-
-// goOnDeleting removes a volume that is still being deleted. That it once was does not suffice: calls are
-// answered meanwhile, and CreateVolume may have made a new volume of that name.
-func (d *Driver) goOnDeleting(ctx context.Context, volume string) error {
-	id, err := parseVolumeID(volume)
-	if err != nil {
-		return err
-	}
-	_, err = work(ctx, d, id.vg, id.lv, func(ctx context.Context) (none struct{}, err error) {
-		_, _, r, err := d.find(ctx, id)
-		if errors.Is(err, lvm.ErrNotFound) || err == nil && r.state != deleting {
-			return none, nil
-		}
-		if err != nil {
-			return none, err
-		}
-		return none, d.remove(ctx, id)
-	})
-	return err
 }
 
 // volumes are the LVs of a VG that are volumes, with their records. A copy of a VG (vgimportclone(8)) carries the tags of the

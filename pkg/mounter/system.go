@@ -1,6 +1,7 @@
 package mounter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -64,15 +65,23 @@ func swapsOf(table string) ([]string, error) {
 	return names, err
 }
 
+// ActiveVGs implements Mounter. It reads what sysfs says of all device-mapper devices.
+func (l *Linux) ActiveVGs(ctx context.Context) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	devices, err := filepath.Glob(filepath.Join(l.sys, "block/dm-*"))
+	var vgs []string
+	for _, dir := range devices {
+		vgs = append(vgs, vgAt(dir)...)
+	}
+	slices.Sort(vgs)
+	return slices.Compact(vgs), err
+}
+
 // vgsUnder names the VGs of a device in sysfs and of all devices under it.
 func vgsUnder(dir string) []string {
-	var vgs []string
-	uuid, err := os.ReadFile(filepath.Join(dir, "dm/uuid"))
-	if err == nil && strings.HasPrefix(string(uuid), "LVM-") {
-		if name, err := os.ReadFile(filepath.Join(dir, "dm/name")); err == nil {
-			vgs = append(vgs, vgOf(strings.TrimSpace(string(name))))
-		}
-	}
+	vgs := vgAt(dir)
 	below, _ := filepath.Glob(filepath.Join(dir, "slaves/*"))
 	for _, slave := range below {
 		vgs = append(vgs, vgsUnder(slave)...)
@@ -80,7 +89,21 @@ func vgsUnder(dir string) []string {
 	return vgs
 }
 
-// vgOf is the VG's part of a device-mapper name: up to the first '-' that is not doubled.
+// vgAt names the VG of a device in sysfs, if it is LVM's.
+func vgAt(dir string) []string {
+	uuid, err := readAttribute(filepath.Join(dir, "dm/uuid"))
+	if err != nil || !strings.HasPrefix(uuid, "LVM-") {
+		return nil
+	}
+	name, err := readAttribute(filepath.Join(dir, "dm/name"))
+	if err != nil {
+		return nil // it has just gone
+	}
+	return []string{vgOf(name)}
+}
+
+// vgOf is the VG's part of a device-mapper name: up to the first '-' that is not doubled, as "dmsetup splitname" has it. No name
+// of an LV begins with '-'.
 func vgOf(name string) string {
 	for i := 0; i < len(name); i++ {
 		if name[i] != '-' {

@@ -9,7 +9,8 @@ import (
 )
 
 func TestVGOf(t *testing.T) {
-	for name, want := range map[string]string{"vg0-root": "vg0", "my--vg-root--fs": "my-vg", "a----b-c": "a--b", "vg0": "vg0"} {
+	for name, want := range map[string]string{"vg0-root": "vg0", "my--vg-root--fs": "my-vg", "a----b-c": "a--b", "vg0": "vg0",
+		"a---b": "a-", "a----b--c-d": "a--b-c", "vg0-lv--1-real": "vg0"} {
 		if got := vgOf(name); got != want {
 			t.Errorf("%s is of VG %q, want %q", name, got, want)
 		}
@@ -55,6 +56,21 @@ func TestSwaps(t *testing.T) {
 	}
 	if _, err := swapsOf(t.TempDir()); err == nil {
 		t.Error("a table that cannot be read is no error")
+	}
+}
+
+func TestActiveVGs(t *testing.T) {
+	l, add, _ := fakeSys(t)
+	if got, err := l.ActiveVGs(t.Context()); err != nil || len(got) != 0 {
+		t.Errorf("without devices: %q, %v", got, err)
+	}
+	add("253:0", "vg0-a", "LVM-1", "0")
+	add("253:1", "vg0-b", "LVM-2", "1")
+	add("253:2", "my--vg-pvc--1", "LVM-3", "0")
+	add("253:3", "luks-x", "CRYPT-LUKS2-1", "0")
+	got, err := l.ActiveVGs(t.Context())
+	if diff := cmp.Diff([]string{"my-vg", "vg0"}, got); err != nil || diff != "" {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }
 

@@ -40,6 +40,19 @@ func (f *Fake) Device(vg, lv string) (Device, bool) {
 	}, true
 }
 
+// ActiveVGs names the VGs that have active LVs, sorted.
+func (f *Fake) ActiveVGs() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for _, v := range f.sorted() {
+		if slices.ContainsFunc(v.lvs, func(l *lv) bool { return l.active }) {
+			names = append(names, v.name)
+		}
+	}
+	return names
+}
+
 // major is device-mapper's block device number, as seen on most nodes.
 const major = 253
 

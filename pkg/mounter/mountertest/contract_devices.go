@@ -2,6 +2,7 @@ package mountertest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,6 +21,14 @@ var deviceTests = map[string]func(*testing.T, *node){
 		n.Extend(t, "a-1", 2*size)
 		if again := n.find(t, "a-1"); again.Size != 2*size || again.ID != a.ID || again.UUID != a.UUID {
 			t.Errorf("after an extension the device is %+v, was %+v", again, a)
+		}
+	},
+	"VGs with active LVs": func(t *testing.T, n *node) {
+		n.device(t, "a", size)
+		got, err := n.ActiveVGs(t.Context())
+		ok(t, err)
+		if !slices.Contains(got, n.VG()) {
+			t.Errorf("%s is not among %q", n.VG(), got)
 		}
 	},
 	"device of no LV": func(t *testing.T, n *node) {
