@@ -14,8 +14,12 @@ build: ## build bin/lvm-csi
 	@CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/lvm-csi ./cmd/lvm-csi
 
 .PHONY: demo
-demo: tools vm-binaries ## boot a VM and walk one volume through its life on real LVM, with a power cut
-	@go run ./test/vm/cmd -disks 1x4G -file bin/lvm-csi -- bin/demo
+demo: cluster ## on a Kubernetes on this machine: pods, capacity, growth, a power cut
+	@test/demo/demo.sh
+
+.PHONY: demo-csi
+demo-csi: tools vm-binaries ## without Kubernetes: one volume's life in CSI calls on real LVM in a VM, with a power cut
+	@go run ./test/vm/cmd -disks 1x4G -file bin/lvm-csi -- bin/demo-csi
 
 .PHONY: test
 test: unit vm contract ## everything: unit tests, csi-sanity on the fake, and the suites on real LVM in a VM
@@ -41,17 +45,39 @@ sanity: ## csi-sanity on a volume group of this machine: make sanity VG=name, as
 bench: tools vm-binaries ## time each call beside the very same lvm, mkfs and mount commands run by hand
 	@go run ./test/vm/cmd -disks 1x24G -file bin/lvm-csi -- bin/bench
 
+.PHONY: cluster
+cluster: tools cluster-binaries ## bring up a Kubernetes with the driver on this machine, or the driver on it up to date
+	@VERSION=$(VERSION) bin/cluster up
+
+.PHONY: cluster-down
+cluster-down: ## end that cluster
+	@CGO_ENABLED=0 go build -o bin/cluster ./test/cluster/cmd && bin/cluster down
+
+.PHONY: e2e
+e2e: cluster ## what pods see, on that cluster: RUN=TestLife for some of it
+	@go test -tags e2e -count=1 -timeout 90m -v $(addprefix -run ,$(RUN)) ./test/e2e
+
 VM_FILES := bin/lvm-csi bin/lvmtest.test bin/mountertest.test bin/node.test bin/sanity.test
 
 .PHONY: vm-binaries
 vm-binaries: build
 	@echo "Building the programs for the VM"
 	@CGO_ENABLED=0 go test -c -tags vm -o bin/ ./pkg/lvm/lvmtest ./pkg/mounter/mountertest ./test/node ./test/sanity
-	@CGO_ENABLED=0 go build -o bin/ ./test/demo ./test/bench
+	@CGO_ENABLED=0 go build -o bin/ ./test/demo-csi ./test/bench
+
+.PHONY: cluster-binaries
+cluster-binaries:
+	@CGO_ENABLED=0 go build -o bin/cluster ./test/cluster/cmd
+	@CGO_ENABLED=0 go build -ldflags "-s -w" -o bin/ ./test/cluster/agent ./test/cluster/pause
 
 .PHONY: lint
-lint: ## gofmt, vet and the linters of .golangci.yml
+lint: ## gofmt, vet and the linters of .golangci.yml; helm lint; whether the manifest is the chart's
 	@hack/golangci-lint.sh run
+	@hack/manifests.sh check
+
+.PHONY: manifests
+manifests: ## render deploy/lvm-csi.yaml from the chart
+	@hack/manifests.sh render
 
 .PHONY: tools
 tools: ## install what this machine lacks for the tests and the VM (Debian, Ubuntu; says what)

@@ -17,6 +17,7 @@ import (
 	"github.com/lvm-csi/lvm-csi/pkg/driver"
 	"github.com/lvm-csi/lvm-csi/pkg/lvm"
 	"github.com/lvm-csi/lvm-csi/pkg/mounter"
+	"github.com/lvm-csi/lvm-csi/pkg/socket"
 )
 
 // version is set by the linker; a build by `go install` has its module's version instead.
@@ -51,19 +52,33 @@ func main() {
 func run(o options) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	// lvm inherits this: one that outlives the driver must not die, half way, of its next message to it.
+	signal.Ignore(syscall.SIGPIPE)
 	logger := klog.Background()
 	o.driver.Version = buildVersion()
-	var err error
-	if o.driver.SystemVGs, err = mounter.SystemVGs(); err != nil {
-		return err
-	}
-	listener, err := driver.Listen(o.socket)
+	tools, err := chooseTools(o.tools, "/proc", os.Getpid())
 	if err != nil {
 		return err
 	}
-	d := driver.New(o.driver, lvm.New(lvm.Process{}), mounter.New(nil))
+	if !o.driver.NoTools {
+		if o.driver.SystemVGs, err = mounter.SystemVGs(); err != nil {
+			return err
+		}
+		tools.useOwnCgroup("/proc", os.Getpid())
+	}
+	listener, err := socket.Listen(o.socket)
+	if err != nil {
+		return err
+	}
+	stopBeside, err := serveBeside(o)
+	if err != nil {
+		return err
+	}
+	// Last of all: without its registration kubelet takes the driver as gone from this node.
+	defer stopBeside()
+	d := driver.New(o.driver, lvm.New(tools.lvm), mounter.New(tools.prefix))
 	logger.Info("Serving", "version", buildVersion(), "driver", o.driver.Name, "node", o.driver.NodeID, "socket", o.socket,
-		"defaultVolumeGroup", o.driver.DefaultVG, "systemVolumeGroups", o.driver.SystemVGs)
+		"tools", o.tools, "prefix", tools.prefix, "defaultVolumeGroup", o.driver.DefaultVG, "systemVolumeGroups", o.driver.SystemVGs)
 	go d.Start(ctx)
 	go d.KeepBackups(ctx)
 	if err := d.Serve(ctx, listener); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/lvm-csi/lvm-csi/pkg/driver"
+	"github.com/lvm-csi/lvm-csi/pkg/registration"
 )
 
 func environment(pairs ...string) func(string) (string, bool) {
@@ -21,15 +22,29 @@ func environment(pairs ...string) func(string) (string, bool) {
 }
 
 func TestOptions(t *testing.T) {
-	args := []string{"--node-id", "n1", "--reserve", "vg0=10Gi,vg1=500M", "--logging-format=json", "-v=4", "--endpoint=unix:///tmp/x.sock"}
+	args := []string{"--node-id", "n1", "--reserve", "vg0=10Gi,vg1=500M", "--logging-format=json", "-v=4", "--endpoint=unix:///tmp/x.sock",
+		"--kubelet-registration=/var/lib/kubelet/plugins_registry", "--http-endpoint", ":9809", "--tools=image"}
 	got, err := parseOptions(args, environment("LVM_CSI_DEFAULT_VOLUME_GROUP", "vg0", "LVM_CSI_NODE_ID", "from-the-environment"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := options{socket: "/tmp/x.sock", json: true, verbosity: 4, driver: driver.Config{Name: "lvm-csi.io", NodeID: "n1", DefaultVG: "vg0",
-		Reserve: map[string]int64{"vg0": 10 << 30, "vg1": 500_000_000}}}
+	want := options{socket: "/tmp/x.sock", json: true, verbosity: 4, tools: imageTools, http: ":9809",
+		plugin: registration.Plugin{Folder: "/var/lib/kubelet/plugins_registry", Name: "lvm-csi.io", Endpoint: "/tmp/x.sock"}, driver: driver.Config{Name: "lvm-csi.io", NodeID: "n1", DefaultVG: "vg0",
+			Reserve: map[string]int64{"vg0": 10 << 30, "vg1": 500_000_000}}}
 	if diff := cmp.Diff(want, got, cmp.AllowUnexported(options{})); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// By themselves neither registration nor the HTTP endpoint are on, and the tools are the host's.
+func TestDefaults(t *testing.T) {
+	got, err := parseOptions([]string{"--node-id", "n1"}, environment())
+	if err != nil || got.plugin != (registration.Plugin{}) || got.http != "" || got.tools != hostTools || got.driver.NoTools {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	got, err = parseOptions([]string{"--node-id", "n1"}, environment("LVM_CSI_TOOLS", "none"))
+	if err != nil || !got.driver.NoTools {
+		t.Errorf("without tools: %+v, %v", got, err)
 	}
 }
 
@@ -54,6 +69,10 @@ func TestWrongOptions(t *testing.T) {
 		"reserve of no size":       {args: []string{"--reserve", "vg0=much"}, say: []string{"reserve", "10Gi"}},
 		"negative reserve":         {args: []string{"--reserve", "vg0=-1Gi"}, say: []string{"reserve", "negative"}},
 		"log format":               {args: []string{"--logging-format", "xml"}, say: []string{"--logging-format", "json"}},
+		"tools":                    {args: []string{"--tools", "mine"}, say: []string{"--tools", "host, image or none"}},
+		"registration relative":    {args: []string{"--kubelet-registration", "plugins_registry"}, say: []string{"--kubelet-registration", "absolute"}},
+		"registration too long":    {args: []string{"--kubelet-registration", "/" + strings.Repeat("k", 90)}, say: []string{"--kubelet-registration", "107"}},
+		"registration of nothing":  {args: []string{"--kubelet-registration", "/k", "--tools=none"}, say: []string{"--kubelet-registration", "--tools=none"}},
 		"environment":              {env: []string{"LVM_CSI_V", "loud"}, say: []string{"LVM_CSI_V"}},
 	} {
 		t.Run(name, func(t *testing.T) {

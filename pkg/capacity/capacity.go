@@ -28,6 +28,19 @@ type Room struct {
 	Reason    string // why it is zero, for people; "" when it is not
 }
 
+// Without is what is left of the room for linear volumes when bytes of it, in whole extents, are on their way to others.
+func (r Room) Without(bytes int64) Room {
+	switch {
+	case bytes <= 0 || r.Reason != "":
+		return r
+	case bytes >= r.Available:
+		return Room{Reason: "all that is free is being given to volumes that are being made or extended"}
+	}
+	r.Available -= bytes
+	r.Maximum = min(r.Maximum, r.Available)
+	return r
+}
+
 // Linear is the room for linear volumes, which take any free extents of the allocatable PVs: what
 // is free in all is also the largest volume. reserve bytes are kept free.
 func Linear(vg *lvm.VG, reserve int64) Room {

@@ -52,6 +52,29 @@ func TestLinear(t *testing.T) {
 	}
 }
 
+func TestWithout(t *testing.T) {
+	all := Room{Available: 40 * mib, Maximum: 40 * mib, Minimum: 4 * mib}
+	for name, test := range map[string]struct {
+		room  Room
+		bytes int64
+		want  Room
+	}{
+		"nothing is on its way":  {all, 0, all},
+		"a part":                 {all, 12 * mib, Room{Available: 28 * mib, Maximum: 28 * mib, Minimum: 4 * mib}},
+		"all":                    {all, 40 * mib, Room{Reason: "given"}},
+		"more than all":          {all, 44 * mib, Room{Reason: "given"}},
+		"of none, with a reason": {Room{Reason: "full"}, 4 * mib, Room{Reason: "full"}},
+		"maximum is smaller":     {Room{Available: 40 * mib, Maximum: 8 * mib, Minimum: 4 * mib}, 12 * mib, Room{Available: 28 * mib, Maximum: 8 * mib, Minimum: 4 * mib}},
+	} {
+		got := test.room.Without(test.bytes)
+		reason := strings.Contains(got.Reason, test.want.Reason) && (got.Reason == "") == (test.want.Reason == "")
+		got.Reason, test.want.Reason = "", ""
+		if got != test.want || !reason {
+			t.Errorf("%s: got %+v", name, test.room.Without(test.bytes))
+		}
+	}
+}
+
 // TestUnfit: a VG in which nothing may be made has no room, and says why and what to do.
 func TestUnfit(t *testing.T) {
 	for name, test := range map[string]struct {

@@ -31,7 +31,7 @@ func (d *Driver) CreateVolume(ctx context.Context, req *csi.CreateVolumeRequest)
 	if err != nil {
 		return nil, err
 	}
-	return work(ctx, d, plan.id.vg, plan.id.lv, func(ctx context.Context) (*csi.CreateVolumeResponse, error) {
+	resp, err := work(ctx, d, plan.id.vg, plan.id.lv, func(ctx context.Context) (*csi.CreateVolumeResponse, error) {
 		dev, err := d.create(ctx, plan)
 		if err != nil {
 			return nil, d.final(ctx, plan, err)
@@ -39,6 +39,7 @@ func (d *Driver) CreateVolume(ctx context.Context, req *csi.CreateVolumeRequest)
 		d.known.add(plan.id, dev.UUID)
 		return &csi.CreateVolumeResponse{Volume: d.volume(plan.record.id, dev.Size)}, nil
 	})
+	return resp, d.refuse(ctx, plan.id.vg, err)
 }
 
 // planVolume validates a request.
@@ -111,6 +112,7 @@ func (d *Driver) create(ctx context.Context, plan volumePlan) (mounter.Device, e
 
 // allocate makes the LV of a plan.
 func (d *Driver) allocate(ctx context.Context, plan volumePlan, tags []string) error {
+	defer d.claims.add(plan.id.vg, plan.id.lv, plan.want)()
 	if d.restricted(plan.id.vg) {
 		release, err := d.turns.take(ctx, plan.id.vg)
 		if err != nil {

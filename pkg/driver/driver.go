@@ -33,6 +33,8 @@ type Config struct {
 	// SystemVGs hold the node's root file system or swap. They grant nothing unless Reserve says how much to
 	// leave them.
 	SystemVGs []string
+	// NoTools is an instance that says what the plugin can do and does nothing: the one beside external-resizer.
+	NoTools bool
 }
 
 // driverName is what CSI takes as a plugin name (GetPluginInfo) and Kubernetes as a label prefix, shorter by
@@ -83,6 +85,10 @@ type Driver struct {
 
 	metadataLow sync.Map // of VG names to bool: as the last report had it
 	turns       turns    // of restricted VGs
+	claims      claims
+
+	refusals     turns
+	refusalPause time.Duration // refusalPause; 0 in tests that are about other things
 
 	stopOnce   sync.Once
 	erasing    context.Context // ends when the driver is to stop
@@ -100,8 +106,8 @@ type Driver struct {
 func New(config Config, l *lvm.LVM, m mounter.Mounter) *Driver {
 	d := &Driver{
 		config: config, node: nodeHash(config.NodeID), tags: tagger{config.Name}, lvm: l, mounter: m,
-		known: known{uuids: map[string]string{}}, locks: locks{held: map[string]bool{}}, turns: turns{vgs: map[string]chan struct{}{}},
-		lvmOK: make(chan struct{}), late: make(chan struct{}),
+		known: known{uuids: map[string]string{}}, locks: locks{held: map[string]bool{}}, turns: newTurns(), claims: claims{vgs: map[string]map[string]int64{}},
+		refusals: newTurns(), refusalPause: refusalPause, lvmOK: make(chan struct{}), late: make(chan struct{}),
 	}
 	d.erasing, d.endErasing = context.WithCancel(context.Background())
 	d.life, d.end = context.WithCancel(context.Background())

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
@@ -40,6 +41,8 @@ type world struct {
 	config Config
 	vgs    []string // by name, in the order they were made
 	wrap   func(mounter.Mounter) mounter.Mounter
+
+	refusalPause time.Duration // 0 unless a test is about it
 }
 
 // option changes a world before its driver is made.
@@ -99,7 +102,9 @@ func (w *world) newDriver() *Driver {
 	if w.wrap != nil {
 		m = w.wrap(m)
 	}
-	return New(w.config, lvm.New(w.lvm), m)
+	d := New(w.config, lvm.New(w.lvm), m)
+	d.refusalPause = w.refusalPause
+	return d
 }
 
 // restart stops the driver and makes the next, which has not been started.

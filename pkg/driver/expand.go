@@ -122,6 +122,7 @@ func (d *Driver) writablePath(ctx context.Context, m mounter.Mount) (string, err
 // extend extends the LV, after a report where LVM would not itself refuse what must be refused.
 func (d *Driver) extend(ctx context.Context, id volumeID, e expansion) error {
 	size := e.size
+	defer d.claims.add(id.vg, id.lv, size)()
 	if d.restricted(id.vg) {
 		release, err := d.turns.take(ctx, id.vg)
 		if err != nil {

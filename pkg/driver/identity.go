@@ -26,7 +26,7 @@ func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabiliti
 	}}, nil
 }
 
-// Probe implements csi.IdentityServer: ready once LVM has answered. It runs no command.
+// Probe implements csi.IdentityServer: ready once LVM has answered, or at once where it is not to be used. It runs no command.
 func (d *Driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	select {
 	case <-d.lvmOK:

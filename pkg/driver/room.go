@@ -10,15 +10,16 @@ import (
 	"github.com/lvm-csi/lvm-csi/pkg/lvm"
 )
 
-// room is what the VG of a name has for volumes; an error is a reason to have none.
+// room is what the VG of a name has for volumes beside those that are being made; an error is a reason to have none.
 func (d *Driver) room(ctx context.Context, name string) capacity.Room {
 	ctx, cancel := context.WithTimeout(ctx, capacityTimeout)
 	defer cancel()
+	claimed := d.claims.of(name)
 	vg, err := d.lvm.Report(ctx, name)
 	if err != nil {
 		return capacity.Room{Reason: err.Error()}
 	}
-	return d.roomOf(vg)
+	return less(d.roomOf(vg), vg, claimed)
 }
 
 // roomOf is what a VG has for linear volumes. What is reported and what is granted, to new volumes and to those that
@@ -46,6 +47,8 @@ type turns struct {
 	mu  sync.Mutex
 	vgs map[string]chan struct{}
 }
+
+func newTurns() turns { return turns{vgs: map[string]chan struct{}{}} }
 
 // take waits for the turn of a VG, as long as ctx lasts.
 func (t *turns) take(ctx context.Context, vg string) (release func(), err error) {

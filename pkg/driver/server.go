@@ -4,10 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,49 +14,6 @@ import (
 	"google.golang.org/grpc/status"
 	"k8s.io/klog/v2"
 )
-
-// maxSocketPath is what fits in sun_path with its final zero (unix(7)).
-const maxSocketPath = 107
-
-// Listen makes the driver's socket, for root alone, in place of a stale one. path is absolute; its folder exists.
-// Closing the listener leaves the file alone: by then it may be that of the next driver (Unlink only what this returned).
-func Listen(path string) (net.Listener, error) {
-	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("socket path %s is longer than %d bytes; choose a shorter one", path, maxSocketPath)
-	}
-	info, err := os.Stat(filepath.Dir(path))
-	if err != nil || !info.IsDir() {
-		return nil, fmt.Errorf("the folder of socket %s does not exist; make it or choose another", path)
-	}
-	switch info, err := os.Lstat(path); {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return nil, err
-	case info.Mode()&fs.ModeSocket == 0:
-		return nil, fmt.Errorf("%s exists and is no socket; remove it or choose another path", path)
-	default:
-		if conn, err := net.DialTimeout("unix", path, time.Second); err == nil {
-			conn.Close()
-			return nil, fmt.Errorf("another process serves on %s; stop it or choose another path", path)
-		}
-		if err := os.Remove(path); err != nil {
-			return nil, fmt.Errorf("removing the stale socket: %w", err)
-		}
-	}
-	// Bound under another name and renamed, so that the path never leads to a socket that others may open.
-	temporary := filepath.Join(filepath.Dir(path), ".~")
-	_ = os.Remove(temporary)
-	listener, err := net.Listen("unix", temporary)
-	if err != nil {
-		return nil, fmt.Errorf("listening on %s: %w", path, err)
-	}
-	listener.(*net.UnixListener).SetUnlinkOnClose(false)
-	if err := errors.Join(os.Chmod(temporary, 0o600), os.Rename(temporary, path)); err != nil {
-		listener.Close()
-		return nil, fmt.Errorf("listening on %s: %w", path, err)
-	}
-	return listener, nil
-}
 
 // Serve answers CSI calls on listener until ctx ends. Then it takes no new calls, lets those in flight end within the
 // time that a stop has (see Close, which comes next), and returns.
@@ -110,5 +64,13 @@ func (d *Driver) intercept(ctx context.Context, req any, info *grpc.UnaryServerI
 		}
 		logger.V(4).Info("Call succeeded", "duration", time.Since(start).Round(time.Millisecond).String())
 	}()
+	if d.config.NoTools && needsTools(info.FullMethod) {
+		return nil, as(errUnavailable, errors.New("this instance of the driver has no tools and says only what the plugin can do (--tools=none); ask the one of a node"))
+	}
 	return handler(ctx, req)
+}
+
+// needsTools tells whether a method does something: all do but those that say who the driver is and what it can do.
+func needsTools(method string) bool {
+	return !strings.HasPrefix(method, "/csi.v1.Identity/") && !strings.HasSuffix(method, "GetCapabilities") && !strings.HasSuffix(method, "/NodeGetInfo")
 }

@@ -25,6 +25,10 @@ const allVGs = ""
 // there is none, the driver is ready; meanwhile it serves, because unmounts must go on. What an interrupted lvm or driver left there it puts right, each VG apart
 // from the others, so that one that hangs keeps none from that. It returns when ctx ends or all is done.
 func (d *Driver) Start(ctx context.Context) {
+	if d.config.NoTools {
+		d.lvmSeen.Do(func() { close(d.lvmOK) })
+		return
+	}
 	logger := klog.FromContext(ctx)
 	var tasks sync.WaitGroup
 	defer tasks.Wait()

@@ -4,7 +4,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/container-storage-interface/spec/lib/go/csi"
+	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/protobuf/testing/protocmp"
 )
 
 func TestVolumeIDs(t *testing.T) {
@@ -53,6 +56,30 @@ func TestTopologyValue(t *testing.T) {
 		got := w.d.topologyValue()
 		if want == "node-" && (len(got) != 37 || !labelValue.MatchString(got) || !strings.HasPrefix(got, want)) || want != "node-" && got != want {
 			t.Errorf("topology value of %q is %q", nodeID, got)
+		}
+	}
+}
+
+// A node's name may be too long for a label. Whatever stands for it then, the node says the same of itself, of its volumes and of
+// its capacity, and its ID stays the name.
+func TestTopologyIsOne(t *testing.T) {
+	for _, nodeID := range []string{"node-1", strings.Repeat("n", 63), strings.Repeat("n", 64), strings.Repeat("n.", 90) + "example"} {
+		w := newWorld(t, withConfig(func(c *Config) { c.NodeID = nodeID }))
+		for range 2 {
+			info := must(t, w.d, (*Driver).NodeGetInfo, &csi.NodeGetInfoRequest{})
+			if info.GetNodeId() != nodeID {
+				t.Errorf("node ID %q, want %q", info.GetNodeId(), nodeID)
+			}
+			here := info.GetAccessibleTopology()
+			req := createRequest("pvc-1", block, 64*mib)
+			req.AccessibilityRequirements = &csi.TopologyRequirement{Requisite: []*csi.Topology{here}}
+			got := must(t, w.d, (*Driver).CreateVolume, req).GetVolume().GetAccessibleTopology()
+			if diff := cmp.Diff([]*csi.Topology{here}, got, protocmp.Transform()); diff != "" {
+				t.Errorf("%s: the volume's topology (-node +volume):\n%s", nodeID, diff)
+			}
+			if c := must(t, w.d, (*Driver).GetCapacity, &csi.GetCapacityRequest{AccessibleTopology: here}); c.GetAvailableCapacity() == 0 {
+				t.Errorf("%s: no capacity", nodeID)
+			}
 		}
 	}
 }

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"k8s.io/klog/v2"
 )
 
 // Process is the Runner that starts one process for each command.
@@ -20,6 +22,13 @@ type Process struct {
 	// Prefix goes before each command line, such as nsenter and its options.
 	// File descriptors 0 to 3 must pass through it.
 	Prefix []string
+	// Config goes into lvm's --config beside what the runner itself needs, such as "activation { monitoring=0 }".
+	Config string
+	// Env is added to the environment of each process, as NAME=value.
+	Env []string
+	// Cgroup, an open folder of a cgroup2 file system, is where the processes are started; nil is the caller's own cgroup.
+	// A container's end kills what is in its cgroup, and a killed lvm can leave devices suspended.
+	Cgroup *os.File
 }
 
 // commandLog makes lvm log its messages as data (lvmreport(7)), with the
@@ -42,19 +51,18 @@ func (p Process) Run(ctx context.Context, args ...string) (Output, error) {
 	}
 	defer answer.Close()
 	defer theirs.Close()
-	cmd := exec.Command(words[0], words[1:]...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "LVM_REPORT_FD=3", "LVM_SUPPRESS_FD_WARNINGS=1", "HOME=/nonexistent")
-	cmd.ExtraFiles = []*os.File{theirs}
-	// A group of its own: a Ctrl-C meant for the driver must not kill an lvm
-	// that holds devices suspended.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.WaitDelay = lingering
 	if err := ctx.Err(); err != nil {
 		return Output{}, err
 	}
-	if err := cmd.Start(); err != nil {
+	var stdout, stderr bytes.Buffer
+	cmd, err := p.start(words, theirs, &stdout, &stderr)
+	if err != nil && p.Cgroup != nil { // nothing was started, and a cgroup that is gone must not stop all work
+		p.Cgroup = nil
+		if cmd, err = p.start(words, theirs, &stdout, &stderr); err == nil {
+			klog.FromContext(ctx).Info("lvm runs in the driver's cgroup: its own has gone", "command", args[0])
+		}
+	}
+	if err != nil {
 		return Output{}, fmt.Errorf("starting %s: %w", words[0], err)
 	}
 	theirs.Close()
@@ -80,6 +88,25 @@ func (p Process) Run(ctx context.Context, args ...string) (Output, error) {
 	return out, err
 }
 
+// start starts a command line that answers on answer.
+func (p Process) start(words []string, answer *os.File, stdout, stderr io.Writer) (*exec.Cmd, error) {
+	cmd := exec.Command(words[0], words[1:]...)
+	cmd.Env = append(os.Environ(), "LC_ALL=C", "LVM_REPORT_FD=3", "LVM_SUPPRESS_FD_WARNINGS=1", "HOME=/nonexistent")
+	cmd.Env = append(cmd.Env, p.Env...)
+	cmd.ExtraFiles = []*os.File{answer}
+	// A group of its own: a Ctrl-C meant for the driver must not kill an lvm
+	// that holds devices suspended.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if p.Cgroup != nil {
+		// CLONE_INTO_CGROUP (clone(2), Linux 5.7): it is born there, so there is no moment in which it could be killed with
+		// the container.
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(p.Cgroup.Fd())
+	}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.WaitDelay = lingering
+	return cmd, cmd.Start()
+}
+
 // lingering is how long a pipe is read after lvm has exited: a daemon that lvm started may hold it open.
 const lingering = 2 * time.Second
 
@@ -92,11 +119,19 @@ func (p Process) Words(args ...string) []string {
 	if isSelection(args) {
 		// LVM 2.03.16 dies of SIGSEGV when a command other than a report has both a
 		// selection and the command log.
-		words = append(words, "log { report_command_log=0 }")
+		words = append(words, p.config("log { report_command_log=0 }"))
 	} else {
-		words = append(words, commandLog, "--reportformat", "json")
+		words = append(words, p.config(commandLog), "--reportformat", "json")
 	}
 	return slices.Concat(p.Prefix, words, args[1:])
+}
+
+// config is what --config takes: it can be given once.
+func (p Process) config(own string) string {
+	if p.Config == "" {
+		return own
+	}
+	return own + " " + p.Config
 }
 
 // isSelection reports whether args change what a selection finds.

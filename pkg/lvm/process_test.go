@@ -112,6 +112,53 @@ func TestProcessEnvironment(t *testing.T) {
 	}
 }
 
+func TestProcessEnvironmentOfTheCaller(t *testing.T) {
+	p := asLVM(`echo "{\"report\":[\"$DM_DISABLE_UDEV $LVM_REPORT_FD\"]}" >&3`, "")
+	p.Env = []string{"DM_DISABLE_UDEV=1"}
+	out, err := p.Run(t.Context(), "fullreport")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := string(out.Report[0]), `"1 3"`; got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+}
+
+// A cgroup that refuses the process, or has gone, does not keep lvm from running.
+func TestProcessWithoutItsCgroup(t *testing.T) {
+	none, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer none.Close()
+	p := asLVM(`echo '{"report":[{"a":1}]}' >&3`, "")
+	p.Cgroup = none
+	for range 2 {
+		if out, err := p.Run(t.Context(), "fullreport"); err != nil || len(out.Report) != 1 {
+			t.Errorf("got %+v, %v", out, err)
+		}
+	}
+	p.Prefix = []string{"/nonexistent/nsenter"}
+	if _, err := p.Run(t.Context(), "fullreport"); !errors.Is(err, os.ErrNotExist) || errors.Is(err, ErrUnknown) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCommandLineWithConfig(t *testing.T) {
+	p := Process{Prefix: []string{"nsenter", "--"}, Config: "activation { monitoring=0 }"}
+	for args, want := range map[string]string{
+		"lvcreate -n a vg0":  "nsenter -- lvm lvcreate --config LOG activation { monitoring=0 } --reportformat json -n a vg0",
+		"lvremove -S x vg0":  "nsenter -- lvm lvremove --config log { report_command_log=0 } activation { monitoring=0 } -S x vg0",
+		"dmsetup clear x":    "nsenter -- dmsetup clear x",
+		"fullreport -S x v0": "nsenter -- lvm fullreport --config LOG activation { monitoring=0 } --reportformat json -S x v0",
+	} {
+		got := strings.ReplaceAll(strings.Join(p.Words(strings.Fields(args)...), " "), commandLog, "LOG")
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", args, diff)
+		}
+	}
+}
+
 func TestCommandLine(t *testing.T) {
 	for _, c := range []struct{ name, args, want string }{
 		{"a report", "fullreport --nolocking vg0", "lvm fullreport --config LOG --reportformat json --nolocking vg0"},

@@ -18,6 +18,7 @@ import (
 	"github.com/lvm-csi/lvm-csi/pkg/driver"
 	"github.com/lvm-csi/lvm-csi/pkg/lvm"
 	"github.com/lvm-csi/lvm-csi/pkg/mounter"
+	"github.com/lvm-csi/lvm-csi/pkg/socket"
 	"github.com/lvm-csi/lvm-csi/test/node"
 )
 
@@ -115,9 +116,9 @@ func prepare(dir string) error {
 }
 
 func serve(ctx context.Context, dir string, rec *recorder) (*node.Client, error) {
-	socket := filepath.Join(dir, "csi.sock")
+	path := filepath.Join(dir, "csi.sock")
 	var listener net.Listener
-	listener, err := driver.Listen(socket)
+	listener, err := socket.Listen(path)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func serve(ctx context.Context, dir string, rec *recorder) (*node.Client, error)
 			fmt.Println(err)
 		}
 	}()
-	return node.Dial(socket, filepath.Join(dir, "driver"))
+	return node.Dial(path, filepath.Join(dir, "driver"))
 }
 
 // round times an operation by the driver and by hand, on a volume each. Which comes first alternates.

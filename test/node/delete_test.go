@@ -35,13 +35,11 @@ func TestDeleteInUse(t *testing.T) {
 	for _, fs := range []string{"ext4", Block} {
 		v := h.create(t, "pvc-use-"+fs, fs, 64*mib, nil)
 		h.mount(t, v)
-		refused := func(words ...string) {
+		refused := func(words ...string) time.Duration {
 			t.Helper()
 			start := time.Now()
 			wantCode(t, v.Delete(t.Context()), codes.FailedPrecondition, words...)
-			if took := time.Since(start); took > 3*time.Second {
-				t.Errorf("%s: refused after %s", fs, took)
-			}
+			return time.Since(start)
 		}
 		refused(v.Staging()[:8], "unmount")
 		if err := v.Unmount(t.Context()); err != nil {
@@ -51,7 +49,14 @@ func TestDeleteInUse(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		refused("open", "fuser")
+		took := refused("open", "fuser")
+		start := time.Now()
+		if _, err := Run("lvremove", "-A", "n", "-y", h.vg.Name+"/"+v.lv()); err == nil {
+			t.Fatal("lvremove removed an open volume")
+		}
+		if by := time.Since(start); took > by*3/4 {
+			t.Errorf("%s: refused after %s, where lvremove needs %s", fs, took, by)
+		}
 		file.Close()
 		if lvs, err := h.vg.LVs("lv_tags"); err != nil || strings.Contains(lvs[v.lv()]["lv_tags"], "state=") {
 			t.Errorf("a refused deletion changed the tags: %v %v", lvs, err)

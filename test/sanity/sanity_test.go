@@ -24,6 +24,7 @@ import (
 	"github.com/lvm-csi/lvm-csi/pkg/lvm/lvmtest"
 	"github.com/lvm-csi/lvm-csi/pkg/mounter"
 	"github.com/lvm-csi/lvm-csi/pkg/mounter/mountertest"
+	"github.com/lvm-csi/lvm-csi/pkg/socket"
 )
 
 var vg = flag.String("vg", "", "run on this real volume `group` instead of the fake; needs root and 1 GiB free; what the test makes there it removes")
@@ -74,8 +75,8 @@ func serve(t *testing.T, dir string) string {
 	} else {
 		fake.AddVG("vg0", lvmtest.VGOptions{PVs: []int64{20 << 30}})
 	}
-	socket := filepath.Join(dir, "csi.sock")
-	listener, err := driver.Listen(socket)
+	path := filepath.Join(dir, "csi.sock")
+	listener, err := socket.Listen(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +92,7 @@ func serve(t *testing.T, dir string) string {
 		if !d.Close() {
 			t.Error("operations did not end")
 		}
-		if err := os.Remove(socket); err != nil {
+		if err := os.Remove(path); err != nil {
 			t.Error(err)
 		}
 		if *vg == "" {
@@ -100,7 +101,7 @@ func serve(t *testing.T, dir string) string {
 			}
 		}
 	})
-	return socket
+	return path
 }
 
 // checkSkips fails on a skip that is not for a capability we lack, and prints the skips by their reasons.

@@ -35,11 +35,13 @@ type Config struct {
 	Program string        // path on the host
 	Args    []string      // for the program
 	Env     []string      // K=V, beside VM_BOOT and VM_SUITE
-	Files   []string      // more files or folders for /work
+	Files   []string      // more files or folders for /job
 	Out     string        // folder that the guest sees as /out; "" is a temporary one
 	Memory  string        // "" is 2G
 	CPUs    int           // 0 is 2
 	Disks   []int64       // sizes in bytes of /dev/vdb and so on
+	Images  []string      // raw files that outlive the run, as the disks after those
+	QEMU    []string      // more arguments for QEMU, such as network cards
 	Timeout time.Duration // for all boots together; 0 is 20 minutes
 	Idle    time.Duration // longest silence; 0 is 3 minutes
 	Keep    bool          // keep the run's folder, with the console's log
@@ -129,7 +131,7 @@ func (c Config) plug(dir string, image Image, accel string) (MachineConfig, erro
 	if err != nil {
 		return machine, err
 	}
-	machine.Disks = disks
+	machine.Disks, machine.Extra = append(disks, c.Images...), c.QEMU
 	return machine, share(machine.Shared, machine.Word, c)
 }
 

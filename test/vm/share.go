@@ -17,8 +17,8 @@ var initScript string
 // share fills the folder that the guest's init reads. Files are copied, not
 // linked: the guest is root and may write to what it is given.
 func share(dir, word string, cfg Config) error {
-	work := filepath.Join(dir, "work")
-	if err := os.MkdirAll(work, 0o755); err != nil {
+	job := filepath.Join(dir, "job")
+	if err := os.MkdirAll(job, 0o755); err != nil {
 		return err
 	}
 	for name, text := range map[string]string{"init.sh": initScript, "word": word + "\n"} {
@@ -27,13 +27,13 @@ func share(dir, word string, cfg Config) error {
 		}
 	}
 	for _, path := range append([]string{cfg.Program}, cfg.Files...) {
-		if err := copyInto(work, path); err != nil {
+		if err := copyInto(job, path); err != nil {
 			return fmt.Errorf("copying %s for the guest: %w", path, err)
 		}
 	}
 	program := filepath.Base(cfg.Program)
 	// It was named to be run, so being a script without the x bit is no error.
-	if err := os.Chmod(filepath.Join(work, program), 0o755); err != nil {
+	if err := os.Chmod(filepath.Join(job, program), 0o755); err != nil {
 		return err
 	}
 	return shareList(dir, "argv", append([]string{"./" + program}, cfg.Args...))

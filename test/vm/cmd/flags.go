@@ -31,7 +31,7 @@ func parse(args []string) (vm.Config, error) {
 		cfg.Disks, err = parseDisks(text)
 		return err
 	})
-	flags.Var((*list)(&cfg.Files), "file", "one more `path` to copy into /work; repeatable")
+	flags.Var((*list)(&cfg.Files), "file", "one more `path` to copy into /job; repeatable")
 	flags.Var((*list)(&cfg.Env), "env", "`K=V` for the program's environment; repeatable")
 	flags.StringVar(&cfg.Out, "out", "", "`folder` that the guest sees as /out")
 	flags.DurationVar(&cfg.Timeout, "timeout", 20*time.Minute, "give up after this long")

@@ -7,7 +7,7 @@
 // was interrupted. (go run turns every status but 0 into 1: build it where the
 // status matters.)
 //
-// In the guest the program is in the working directory, /work, together with
+// In the guest the program is in the working directory, /job, together with
 // whatever -file named. /out is the folder named by -out. VM_BOOT counts the
 // boots from 1 and VM_SUITE names the Debian release. The command powercut cuts
 // the guest's power; it boots again with the same data disks and program.

@@ -57,7 +57,7 @@ chmod 755 /usr/local/bin/powercut
 
 echo "init: program"
 # Programs start slowly, and page in slowly, from the shared folder.
-cp -a /run/vm/host/work/. /work/
+cp -a /run/vm/host/job/. /job/
 mapfile -d '' -t argv </run/vm/host/argv
 while IFS= read -r -d '' variable; do
 	export "${variable?}"
@@ -67,7 +67,7 @@ done </run/vm/host/env
 # is silent before because a serial line is slow.
 dmesg -n 7
 send start
-cd /work
+cd /job
 status=0
 "${argv[@]}" </dev/null >&7 2>&1 7>&- || status=$?
 send exit $status

@@ -42,5 +42,5 @@ ln -sf /proc/self/mounts /etc/mtab
 : >/etc/resolv.conf
 echo vm >/etc/hostname
 printf '127.0.0.1 localhost vm\n::1 localhost\n' >/etc/hosts
-mkdir /work /out
+mkdir /job /out
 rm -rf "$tree" /boot/* /initrd.img* /vmlinuz* /tmp/*.sh

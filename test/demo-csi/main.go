@@ -1,5 +1,5 @@
-// Command demo walks one volume through its life on a real volume group, with real CSI calls, and shows after each
-// what LVM and the kernel say. In the middle it cuts its machine's power. It runs in the VM: make demo.
+// Command demo-csi walks one volume through its life on a real volume group, with real CSI calls, and shows after each
+// what LVM and the kernel say. In the middle it cuts its machine's power. It runs in the VM: make demo-csi.
 package main
 
 import (

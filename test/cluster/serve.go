@@ -1,0 +1,173 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// server keeps a cluster up.
+type server struct {
+	state    *state
+	plane    *controlPlane
+	programs map[string]string
+	log      io.Writer
+
+	mu    sync.Mutex
+	nodes map[string]*node
+}
+
+// Config is what a cluster is made of.
+type Config struct {
+	Dir   string // made; removed with the cluster
+	Nodes []NodeSpec
+	// Programs of this repository for the nodes, by name: agent.
+	Programs map[string]string
+}
+
+// Serve brings up a cluster and keeps it until ctx ends or somebody asks it to end (Cluster.Down). Then nothing of it is left.
+func Serve(ctx context.Context, cfg Config, log io.Writer) (err error) {
+	if _, err := Connect(cfg.Dir); !errors.Is(err, ErrDown) {
+		return errors.Join(errors.New("a cluster is up already"), err)
+	}
+	built, err := programs(ctx, log)
+	if err != nil {
+		return err
+	}
+	for name, path := range cfg.Programs {
+		built[name] = path
+	}
+	if _, err := nodeImage.Ensure(ctx, log); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(cfg.Dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(cfg.Dir)) }()
+	ports, err := freePorts(3)
+	if err != nil {
+		return err
+	}
+	s := &server{
+		state:    &state{dir: cfg.Dir, APIPort: ports[0], EtcdPort: ports[1], EtcdPeerPort: ports[2], Tokens: map[string]string{}},
+		programs: built, log: log, nodes: map[string]*node{},
+	}
+	s.plane = &controlPlane{dir: cfg.Dir, programs: built, state: s.state}
+	if err := errors.Join(s.plane.prepare(), os.Symlink(built["kubectl"], filepath.Join(cfg.Dir, "kubectl"))); err != nil {
+		return err
+	}
+	ctx, down := context.WithCancel(ctx)
+	defer down()
+	defer s.allOff()
+	for _, spec := range cfg.Nodes {
+		if _, err := s.join(ctx, spec); err != nil {
+			return err
+		}
+	}
+	if err := s.plane.start(ctx); err != nil {
+		return err
+	}
+	if err := s.state.save(); err != nil {
+		return err
+	}
+	listener, err := net.Listen("unix", filepath.Join(cfg.Dir, controlSocket))
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(log, "cluster: the API server is ready")
+	control := &http.Server{Handler: s.handler(down)} //nolint:gosec // a socket of the user's own
+	stop := context.AfterFunc(ctx, func() { _ = control.Shutdown(context.Background()) })
+	defer stop()
+	if err := control.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+const controlSocket = "control.sock"
+
+// join makes a node and powers it on.
+func (s *server) join(ctx context.Context, spec NodeSpec) (*node, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n, err := s.newNode(ctx, spec)
+	if err != nil {
+		return nil, err
+	}
+	s.nodes[n.Name] = n
+	return n, s.on(n)
+}
+
+func (s *server) on(n *node) error {
+	return n.on(filepath.Join(s.state.dir, "ca.crt"), s.state.Tokens["system:node:"+n.Name])
+}
+
+func (s *server) allOff() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, n := range s.nodes {
+		n.powerCut()
+	}
+}
+
+// handler is what Cluster asks.
+func (s *server) handler(down func()) http.Handler {
+	mux := http.NewServeMux()
+	answer := func(w http.ResponseWriter, value any, err error) {
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(value)
+	}
+	mux.HandleFunc("POST /nodes", func(w http.ResponseWriter, r *http.Request) {
+		var spec NodeSpec
+		if err := json.NewDecoder(r.Body).Decode(&spec); err != nil {
+			answer(w, nil, err)
+			return
+		}
+		n, err := s.join(context.WithoutCancel(r.Context()), spec)
+		if err != nil {
+			answer(w, nil, err)
+			return
+		}
+		answer(w, n.NodeInfo, nil)
+	})
+	mux.HandleFunc("POST /nodes/{name}/{power}", func(w http.ResponseWriter, r *http.Request) {
+		s.mu.Lock()
+		n := s.nodes[r.PathValue("name")]
+		s.mu.Unlock()
+		switch {
+		case n == nil:
+			answer(w, nil, fmt.Errorf("no node %q", r.PathValue("name")))
+		case r.PathValue("power") == "on":
+			answer(w, nil, s.on(n))
+		default:
+			n.powerCut()
+			answer(w, nil, nil)
+		}
+	})
+	mux.HandleFunc("POST /apiserver/{power}", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("power") == "on" {
+			answer(w, nil, s.plane.startAPIServer(r.Context()))
+			return
+		}
+		s.plane.stopAPIServer()
+		answer(w, nil, nil)
+	})
+	mux.HandleFunc("POST /down", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, nil, nil)
+		down()
+	})
+	return mux
+}

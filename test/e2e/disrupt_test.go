@@ -1,0 +1,194 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-csi/lvm-csi/test/cluster"
+)
+
+// driverPod is the name of the driver's pod on a node.
+func (e *env) driverPod(node string) string {
+	e.t.Helper()
+	pods, err := e.kube.CoreV1().Pods(cluster.Namespace).List(e.ctx, metav1.ListOptions{
+		LabelSelector: "app.kubernetes.io/component=node", FieldSelector: "spec.nodeName=" + node})
+	e.check(err)
+	if len(pods.Items) == 0 {
+		e.t.Fatalf("no pod of the driver on %s", node)
+	}
+	return pods.Items[0].Name
+}
+
+// writing starts a writer in a pod; stopped tells how many lines it wrote and fails when it met an error or stood still.
+func (e *env) writing(pod string) (stopped func()) {
+	e.in(pod, `(i=0; while [ ! -e /tmp/stop ]; do i=$((i+1)); echo $i >>/data/log && sync /data/log || echo failed >>/tmp/failed; sleep 0.2; done; touch /tmp/done) >/dev/null 2>&1 &`)
+	return func() {
+		e.t.Helper()
+		before := e.number(pod, "tail -n 1 /data/log")
+		e.eventually("the writer to write on", func() error {
+			if now := e.number(pod, "tail -n 1 /data/log"); now <= before {
+				return fmt.Errorf("its last line is %d", now)
+			}
+			return nil
+		})
+		e.in(pod, "touch /tmp/stop; until [ -e /tmp/done ]; do sleep 0.1; done; [ ! -e /tmp/failed ] && [ $(wc -l </data/log) = $(tail -n 1 /data/log) ]")
+	}
+}
+
+// TestDriverKilled: the driver is killed while it provisions and while a pod writes, and is replaced by an update: no pod notices,
+// nothing leaks, and registration and capacity come back.
+func TestDriverKilled(t *testing.T) {
+	e := setup(t)
+	class := e.class(nil)
+	e.claim("written", class, 64, nil)
+	e.pod("writer", []string{"written"}, onNode("node-1"))
+	e.running("writer")
+	stopped := e.writing("writer")
+
+	var names []string
+	for i := range 6 {
+		name := fmt.Sprintf("new-%d", i)
+		e.claim(name, class, 64, nil)
+		e.pod(name, []string{name}, onNode("node-1"))
+		names = append(names, name)
+	}
+	for range 3 { // in the middle of it
+		time.Sleep(2 * time.Second)
+		e.on("node-1", "pkill -9 -x lvm-csi || true")
+	}
+	e.running(names...)
+	e.eventually("the driver to be ready again", e.driverReady)
+	stopped()
+
+	// The pod as a whole, at once, as kubectl delete --force does it.
+	e.kubectl("-n", cluster.Namespace, "delete", "pod", e.driverPod("node-1"), "--force", "--grace-period=0")
+	e.eventually("the driver's pod to be there again", e.driverReady)
+	e.deletePod(names...)
+	for _, name := range names {
+		e.deleteClaim(name)
+	}
+	e.eventually("capacity to be published", func() error {
+		if c := e.capacities(class)["node-1"]; c.Capacity == nil || c.Capacity.Value() != e.free("node-1", "vg0") {
+			return fmt.Errorf("it is %v", c.Capacity)
+		}
+		return nil
+	})
+}
+
+// TestRollingUpdate: an update of the driver is not noticed by a pod that writes, and volumes are made while it goes on.
+func TestRollingUpdate(t *testing.T) {
+	e := setup(t)
+	class := e.class(nil)
+	e.claim("written", class, 64, nil)
+	e.pod("writer", []string{"written"}, nil)
+	e.running("writer")
+	stopped := e.writing("writer")
+	e.kubectl("-n", cluster.Namespace, "rollout", "restart", "ds/lvm-csi")
+	e.claim("new", class, 64, nil)
+	e.pod("new", []string{"new"}, nil)
+	e.eventually("the update to end", e.driverReady)
+	e.running("new")
+	stopped()
+}
+
+// TestForcedDeletion: a pod is deleted by force while its volume is mounted, and its claim at once after it. Nothing that is mounted is
+// touched; in the end nothing is left.
+func TestForcedDeletion(t *testing.T) {
+	e := setup(t)
+	e.claim("data", e.class(nil), 64, nil)
+	e.pod("user", []string{"data"}, func(p *corev1.Pod) {
+		// It does not end when it is told to, so that it is still there when the claim goes.
+		p.Spec.Containers[0].Command = []string{"bash", "-c", "trap '' TERM; echo data >/data/file; while true; do sleep 0.5; done"}
+		grace := int64(10)
+		p.Spec.TerminationGracePeriodSeconds = &grace
+	})
+	node := e.running("user")
+	pv := e.volume("data")
+	e.kubectl("delete", "pod", "user", "--force", "--grace-period=0")
+	e.deleteClaim("data")
+	e.eventually("the LV to go", func() error {
+		// While it is mounted its filesystem is whole.
+		out := e.on(node, "m=$(grep -m1 'globalmount' /proc/1/mountinfo | awk '{print $5}'); [ -z \"$m\" ] || cat $m/file; lvs --noheadings -o lv_name vg0")
+		if strings.Contains(out, strings.TrimPrefix(lv(pv), "vg0/")) {
+			return fmt.Errorf("it is there: %s", out)
+		}
+		return nil
+	})
+}
+
+// TestKubeletRestarted: kubelet is killed while a pod writes; the driver is registered again and volumes are mounted.
+func TestKubeletRestarted(t *testing.T) {
+	e := setup(t)
+	class := e.class(nil)
+	e.claim("written", class, 64, nil)
+	e.pod("writer", []string{"written"}, onNode("node-1"))
+	e.running("writer")
+	stopped := e.writing("writer")
+	e.on("node-1", "pkill -9 -x kubelet")
+	e.claim("new", class, 64, nil)
+	e.pod("new", []string{"new"}, onNode("node-1"))
+	e.running("new")
+	stopped()
+}
+
+// TestAPIServerAway: while there is no API server, volumes that are bound are unmounted and mounted.
+func TestAPIServerAway(t *testing.T) {
+	e := setup(t)
+	class := e.class(nil)
+	e.claim("data", class, 64, nil)
+	e.pod("writer", []string{"data"}, onNode("node-1"))
+	e.running("writer")
+	stopped := e.writing("writer")
+	e.check(e.StopAPIServer(e.ctx))
+	// The container is started anew by kubelet alone; the driver as well.
+	e.on("node-1", "pkill -9 -x lvm-csi || true")
+	time.Sleep(time.Minute)
+	out := e.on("node-1", "curl -sf --max-time 5 http://127.0.0.1:10248/healthz 2>/dev/null; dmsetup ls | wc -l")
+	t.Logf("without the API server: %s", out)
+	e.check(e.StartAPIServer(e.ctx))
+	e.eventually("the driver to be ready", e.driverReady)
+	stopped()
+	e.deletePod("writer")
+	e.pod("reader", []string{"data"}, onNode("node-1"))
+	e.running("reader")
+}
+
+// TestPowerCut: a node loses its power and comes back. Its LVs are not active then, and the pods run again with their data.
+func TestPowerCut(t *testing.T) {
+	e := setup(t)
+	class := e.class(nil)
+	e.claim("data", class, 64, nil)
+	e.pod("user", []string{"data"}, onNode("node-2"))
+	e.claim("raw", class, 64, blockMode)
+	e.blockPod("raw", "raw")
+	e.running("user", "raw")
+	e.in("user", "echo before >/data/file; sync")
+	e.in("raw", "echo before | dd of=/dev/data conv=fsync,notrunc 2>/dev/null")
+	raw := e.getPod("raw").Spec.NodeName
+	for _, node := range []string{"node-2", raw} {
+		e.check(e.PowerCut(e.ctx, node))
+		e.check(e.PowerOn(e.ctx, node))
+		e.within(5*time.Minute, node+" to be back", func() error {
+			n := e.node(node)
+			_, err := n.Run(e.ctx, nil, "test", "-e", "/run/node-up")
+			return err
+		})
+	}
+	for pod, script := range map[string]string{"user": "cat /data/file", "raw": "head -n 1 /dev/data"} {
+		e.within(5*time.Minute, pod+" to have its data", func() error {
+			got, err := e.inPod(pod, script)
+			if err == nil && got != "before" {
+				err = fmt.Errorf("it is %q", got)
+			}
+			return err
+		})
+	}
+	e.within(5*time.Minute, "the driver to be ready", e.driverReady)
+}

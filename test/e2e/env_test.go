@@ -1,0 +1,280 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/lvm-csi/lvm-csi/test/cluster"
+)
+
+const (
+	driverName  = "lvm-csi.io"
+	topologyKey = "topology.lvm-csi.io/node"
+	mib         = int64(1) << 20
+	gib         = int64(1) << 30
+)
+
+// patience is how long something may take that takes seconds on an idle machine.
+const patience = 3 * time.Minute
+
+// connect finds the cluster once for all tests.
+var connect = sync.OnceValues(func() (*shared, error) {
+	dir, err := cluster.Dir()
+	if err != nil {
+		return nil, err
+	}
+	c, err := cluster.Connect(dir)
+	if err != nil {
+		return nil, err
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = 100, 200
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	ds, err := kube.AppsV1().DaemonSets(cluster.Namespace).Get(context.Background(), "lvm-csi", metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("the driver is not installed: %w", err)
+	}
+	repo, err := filepath.Abs("../..")
+	return &shared{Cluster: c, kube: kube, image: ds.Spec.Template.Spec.Containers[0].Image, repo: repo}, err
+})
+
+type shared struct {
+	*cluster.Cluster
+	kube  kubernetes.Interface
+	image string // the driver's, in which pods of the tests run as well: it has a shell
+	repo  string
+}
+
+// env is what one test has: a namespace of its own, in which it makes pods and claims. When the test ends they are deleted, and
+// nothing of the driver may be left anywhere.
+type env struct {
+	*shared
+	t         *testing.T
+	ctx       context.Context
+	namespace string
+}
+
+func setup(t *testing.T) *env {
+	t.Helper()
+	s, err := connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	e := &env{shared: s, t: t, ctx: t.Context(), namespace: fmt.Sprintf("%.40s-%d", name, time.Now().Unix()%100000)}
+	e.check(first(s.kube.CoreV1().Namespaces().Create(e.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}, metav1.CreateOptions{})))
+	t.Cleanup(e.clean)
+	return e
+}
+
+func first[T any](_ T, err error) error { return err }
+
+// check ends the test when err is an error.
+func (e *env) check(err error) {
+	e.t.Helper()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+// clean deletes the test's namespace and looks for what is left.
+func (e *env) clean() {
+	e.ctx = context.Background() // the test's has ended
+	if e.t.Failed() {
+		e.describe()
+	}
+	zero := int64(1) // 0 would take pods away before kubelet has unmounted
+	pods := e.kube.CoreV1().Pods(e.namespace)
+	_ = pods.DeleteCollection(e.ctx, metav1.DeleteOptions{GracePeriodSeconds: &zero}, metav1.ListOptions{})
+	_ = e.kube.CoreV1().Namespaces().Delete(e.ctx, e.namespace, metav1.DeleteOptions{})
+	e.eventually("the namespace to go", func() error {
+		_, err := e.kube.CoreV1().Namespaces().Get(e.ctx, e.namespace, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("it is there: %w", err)
+	})
+	e.eventually("nothing to be left over", e.leftOver)
+}
+
+// leftOver says what there is of the driver on the cluster, when there should be nothing.
+func (e *env) leftOver() error {
+	volumes, err := e.kube.CoreV1().PersistentVolumes().List(e.ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, pv := range volumes.Items {
+		if pv.Spec.CSI != nil && strings.HasPrefix(pv.Spec.CSI.Driver, driverName) {
+			return fmt.Errorf("PV %s of %s is left", pv.Name, pv.Spec.ClaimRef.Namespace)
+		}
+	}
+	for _, n := range e.nodesOn() {
+		out, err := n.Run(e.ctx, nil, "sh", "-c", `lvs --noheadings -o vg_name,lv_name,lv_tags; grep -E ' /dev/mapper/vg[0-9]| - devtmpfs .*dm-' /proc/1/mountinfo; dmsetup ls | grep -v '^No devices'; true`)
+		if err != nil {
+			return err
+		}
+		if text := strings.TrimSpace(out); text != "" {
+			return fmt.Errorf("%s has left: %s", n.Name, text)
+		}
+	}
+	return nil
+}
+
+// nodesOn are the nodes that answer.
+func (e *env) nodesOn() []cluster.NodeInfo {
+	e.t.Helper()
+	all, err := e.Nodes()
+	e.check(err)
+	return slices.DeleteFunc(all, func(n cluster.NodeInfo) bool {
+		ctx, cancel := context.WithTimeout(e.ctx, 5*time.Second)
+		defer cancel()
+		_, err := n.Run(ctx, nil, "true")
+		return err != nil
+	})
+}
+
+// node is a node by its name.
+func (e *env) node(name string) cluster.NodeInfo {
+	e.t.Helper()
+	all, err := e.Nodes()
+	e.check(err)
+	i := slices.IndexFunc(all, func(n cluster.NodeInfo) bool { return n.Name == name })
+	if i < 0 {
+		e.t.Fatalf("no node %q", name)
+	}
+	return all[i]
+}
+
+// on runs a script on a node, outside all pods.
+func (e *env) on(node, script string) string {
+	e.t.Helper()
+	out, err := e.node(node).Run(e.ctx, nil, "bash", "-c", script)
+	e.check(err)
+	return strings.TrimSpace(out)
+}
+
+// eventually waits until try returns nil.
+func (e *env) eventually(what string, try func() error) {
+	e.t.Helper()
+	e.within(patience, what, try)
+}
+
+func (e *env) within(limit time.Duration, what string, try func() error) {
+	e.t.Helper()
+	for begin := time.Now(); ; time.Sleep(250 * time.Millisecond) {
+		err := try()
+		if err == nil {
+			return
+		}
+		if time.Since(begin) > limit {
+			e.t.Fatalf("waiting for %s: %v", what, err)
+		}
+	}
+}
+
+// kubectl runs kubectl in the test's namespace.
+func (e *env) kubectl(words ...string) string {
+	e.t.Helper()
+	out, err := e.Command(e.ctx, append([]string{"-n", e.namespace}, words...)...).CombinedOutput()
+	if err != nil {
+		e.t.Fatalf("kubectl %q: %v: %s", words, err, out)
+	}
+	return string(out)
+}
+
+// describe prints what there is when a test has failed.
+func (e *env) describe() {
+	for _, words := range [][]string{
+		{"get", "pods,pvc,pv", "-o", "wide"}, {"get", "events", "--sort-by=.lastTimestamp"},
+		{"-n", cluster.Namespace, "get", "pods", "-o", "wide"}, {"get", "csistoragecapacities", "-A"},
+		{"-n", cluster.Namespace, "logs", "-l", "app.kubernetes.io/component=node", "-c", "lvm-csi", "--tail=40", "--prefix"},
+		{"-n", cluster.Namespace, "logs", "-l", "app.kubernetes.io/component=node", "-c", "csi-provisioner", "--tail=20", "--prefix"},
+	} {
+		out, _ := e.Command(e.ctx, append([]string{"-n", e.namespace}, words...)...).CombinedOutput()
+		e.t.Logf("kubectl %s:\n%s", strings.Join(words, " "), out)
+	}
+}
+
+// class makes a StorageClass for the test.
+func (e *env) class(change func(*storagev1.StorageClass)) string {
+	e.t.Helper()
+	wait, grow := storagev1.VolumeBindingWaitForFirstConsumer, true
+	c := &storagev1.StorageClass{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "e2e-"}, Provisioner: driverName,
+		VolumeBindingMode: &wait, AllowVolumeExpansion: &grow, Parameters: map[string]string{"volumeGroup": "vg0"},
+	}
+	if change != nil {
+		change(c)
+	}
+	c, err := e.kube.StorageV1().StorageClasses().Create(e.ctx, c, metav1.CreateOptions{})
+	e.check(err)
+	e.t.Cleanup(func() {
+		_ = e.kube.StorageV1().StorageClasses().Delete(context.Background(), c.Name, metav1.DeleteOptions{})
+	})
+	if *c.VolumeBindingMode == wait {
+		e.eventually("capacity of the class", func() error {
+			if found := e.capacities(c.Name); len(found) < len(e.nodesOn()) {
+				return fmt.Errorf("%d objects", len(found))
+			}
+			return nil
+		})
+	}
+	return c.Name
+}
+
+func fsType(name string) func(*storagev1.StorageClass) {
+	return func(c *storagev1.StorageClass) { c.Parameters["csi.storage.k8s.io/fstype"] = name }
+}
+
+// capacities are the CSIStorageCapacity objects of a class, by node.
+func (e *env) capacities(class string) map[string]storagev1.CSIStorageCapacity {
+	e.t.Helper()
+	all, err := e.kube.StorageV1().CSIStorageCapacities(cluster.Namespace).List(e.ctx, metav1.ListOptions{})
+	e.check(err)
+	byNode := map[string]storagev1.CSIStorageCapacity{}
+	for _, c := range all.Items {
+		if c.StorageClassName == class {
+			byNode[c.NodeTopology.MatchLabels[topologyKey]] = c
+		}
+	}
+	return byNode
+}
+
+// free are the bytes that LVM itself says are free in a VG.
+func (e *env) free(node, vg string) int64 {
+	e.t.Helper()
+	q, err := resource.ParseQuantity(e.on(node, "vgs --noheadings --nosuffix --units b -o vg_free "+vg))
+	e.check(err)
+	return q.Value()
+}
+
+func TestMain(m *testing.M) {
+	if _, err := connect(); err != nil {
+		fmt.Fprintln(os.Stderr, "e2e:", err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
