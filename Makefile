@@ -57,6 +57,10 @@ cluster-down: ## end that cluster
 e2e: cluster ## what pods see, on that cluster: RUN=TestLife for some of it
 	@go test -tags e2e -count=1 -timeout 90m -v $(addprefix -run ,$(RUN)) ./test/e2e
 
+.PHONY: bench-e2e
+bench-e2e: cluster ## what a volume adds to a pod's start on that cluster, and what it takes
+	@go test -tags e2e,bench -count=1 -timeout 60m -v -run TestStartTimes ./test/e2e
+
 VM_FILES := bin/lvm-csi bin/lvmtest.test bin/mountertest.test bin/node.test bin/sanity.test
 
 .PHONY: vm-binaries
