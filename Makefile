@@ -25,7 +25,7 @@ demo-csi: tools vm-binaries ## without Kubernetes: one volume's life in CSI call
 test: unit vm contract ## everything: unit tests, csi-sanity on the fake, and the suites on real LVM in a VM
 
 .PHONY: unit
-unit: ## unit tests with -race and csi-sanity on a fake LVM: no root, no LVM, no VM
+unit: tools ## unit tests with -race and csi-sanity on a fake LVM: no root, no LVM, no VM
 	@go test -race ./...
 
 .PHONY: vm
@@ -84,7 +84,7 @@ manifests: ## render deploy/lvm-csi.yaml from the chart
 	@hack/manifests.sh render
 
 .PHONY: tools
-tools: ## install what this machine lacks for the VM (Debian, Ubuntu; says what)
+tools: ## install what this machine lacks for the tests and the VM (Debian, Ubuntu; says what)
 	@hack/install-tools.sh
 
 .PHONY: clean

@@ -11,10 +11,14 @@ uidmap
 debian-archive-keyring
 e2fsprogs
 buildah
+gcc
+libc6-dev
 '
 # For test/vm: QEMU runs the guests. mmdebstrap makes their images, without root
 # if there is uidmap, from packages signed by Debian's keys, which Ubuntu does
-# not have installed. e2fsprogs makes the file system. For test/cluster: buildah builds the driver's image.
+# not have installed. e2fsprogs makes the file system. For test/cluster: buildah
+# builds the driver's image. gcc and libc6-dev are for go test -race, which
+# needs cgo.
 
 missing=
 for package in $packages; do

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -114,7 +115,8 @@ func (d *Driver) ControllerGetVolume(ctx context.Context, req *csi.ControllerGet
 	}, nil
 }
 
-// ValidateVolumeCapabilities confirms what a volume was made for, or says why it cannot serve.
+// ValidateVolumeCapabilities confirms what a volume was made for, or says why it cannot serve. Of a volume that somebody else made
+// it confirms what the driver serves.
 // Errors: InvalidArgument, NotFound, Unavailable.
 func (d *Driver) ValidateVolumeCapabilities(ctx context.Context, req *csi.ValidateVolumeCapabilitiesRequest) (*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if req.GetVolumeId() == "" {
@@ -135,33 +137,53 @@ func (d *Driver) ValidateVolumeCapabilities(ctx context.Context, req *csi.Valida
 	}}, nil
 }
 
-// mismatch says in what a volume is not as asked, or returns nil.
+// mismatch says in what a volume is not as asked, or returns nil. What nothing is known of is not confirmed.
 func (d *Driver) mismatch(id volumeID, r record, req *csi.ValidateVolumeCapabilitiesRequest) error {
 	for _, c := range req.GetVolumeCapabilities() {
 		a, err := parseAccess(c)
 		switch {
 		case err != nil:
 			return err
-		case id.byHand(): // what it holds shows when it is mounted
+		case r.id == "": // somebody else made it: what it holds shows when it is mounted
 		case a.fs == "" && r.fs == block:
 			return errors.New("the volume is raw block and cannot be mounted")
 		case a.fs != "" && a.fs != r.fs:
 			return fmt.Errorf("the volume holds %s, not %s", r.fs, a.fs)
 		}
 	}
+	if keys := slices.Sorted(maps.Keys(req.GetVolumeContext())); len(keys) > 0 {
+		return fmt.Errorf("volume_context %q: this driver gives volumes none", keys)
+	}
 	if len(req.GetMutableParameters()) > 0 {
 		return errors.New("mutable_parameters: this release has none")
 	}
-	if len(req.GetParameters()) > 0 && !id.byHand() {
-		c, err := d.parseClass(req.GetParameters())
-		switch {
-		case err != nil:
-			return err
-		case c.vg != id.vg:
-			return fmt.Errorf("the volume is in volume group %s, not %s", id.vg, c.vg)
-		case c.erase != r.erase:
-			return fmt.Errorf("the volume was made with erase %s, not %s", r.erase, c.erase)
+	if r.id == "" {
+		if keys := slices.Sorted(maps.Keys(req.GetParameters())); len(keys) > 0 {
+			return fmt.Errorf("parameters %q: this driver did not make the volume from any", keys)
 		}
+		return nil
+	}
+	return d.otherClass(id, r, req.GetParameters())
+}
+
+// otherClass says in what a volume was not made with these parameters, or returns nil.
+func (d *Driver) otherClass(id volumeID, r record, parameters map[string]string) error {
+	if len(parameters) == 0 {
+		return nil
+	}
+	c, err := d.parseClass(parameters)
+	fs, given := parameters["csi.storage.k8s.io/fstype"]
+	switch {
+	case err != nil:
+		return err
+	case c.vg != id.vg:
+		return fmt.Errorf("the volume is in volume group %s, not %s", id.vg, c.vg)
+	case c.erase != r.erase:
+		return fmt.Errorf("the volume was made with erase %s, not %s", r.erase, c.erase)
+	case len(c.mkfsOptions) > 0:
+		return errors.New("parameter mkfsOptions: with which ones the volume was made is not recorded")
+	case given && r.fs != block && fs != r.fs:
+		return fmt.Errorf("parameter csi.storage.k8s.io/fstype: the volume holds %s, not %s", r.fs, fs)
 	}
 	return nil
 }

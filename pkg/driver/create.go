@@ -32,12 +32,12 @@ func (d *Driver) CreateVolume(ctx context.Context, req *csi.CreateVolumeRequest)
 		return nil, err
 	}
 	resp, err := work(ctx, d, plan.id.vg, plan.id.lv, func(ctx context.Context) (*csi.CreateVolumeResponse, error) {
-		size, err := d.create(ctx, plan)
+		dev, err := d.create(ctx, plan)
 		if err != nil {
 			return nil, d.final(ctx, plan, err)
 		}
-		d.known.add(plan.id)
-		return &csi.CreateVolumeResponse{Volume: d.volume(plan.record.id, size)}, nil
+		d.known.add(plan.id, dev.UUID)
+		return &csi.CreateVolumeResponse{Volume: d.volume(plan.record.id, dev.Size)}, nil
 	})
 	return resp, d.refuse(ctx, plan.id.vg, err)
 }
@@ -94,8 +94,8 @@ func (d *Driver) checkTopology(r *csi.TopologyRequirement) error {
 	return as(errExhausted, fmt.Errorf("accessibility_requirements name other nodes than this one (%s=%s)", d.topologyKey(), d.topologyValue()))
 }
 
-// create makes the volume of a plan, or finishes or finds the one that an earlier call began. It returns its size.
-func (d *Driver) create(ctx context.Context, plan volumePlan) (int64, error) {
+// create makes the volume of a plan, or finishes or finds the one that an earlier call began. It returns its device.
+func (d *Driver) create(ctx context.Context, plan volumePlan) (mounter.Device, error) {
 	r := plan.record
 	if r.fs != block {
 		r.state = creating
@@ -105,9 +105,9 @@ func (d *Driver) create(ctx context.Context, plan volumePlan) (int64, error) {
 		return d.adopt(ctx, plan)
 	}
 	if err != nil {
-		return 0, fmt.Errorf("creating volume %s: %w", plan.id, err)
+		return mounter.Device{}, fmt.Errorf("creating volume %s: %w", plan.id, err)
 	}
-	return d.finish(ctx, plan, r.state)
+	return d.finish(ctx, plan, r.state, "")
 }
 
 // allocate makes the LV of a plan.
@@ -159,55 +159,61 @@ func noRoom(vg string, size int64, room capacity.Room) error {
 	return as(errExhausted, fmt.Errorf("%w: %d bytes are asked for and %s", lvm.ErrNoSpace, size, reason))
 }
 
-// finish brings a volume whose LV exists to what its caller asked for, and returns its size. No caller has had it
-// before the creating tag is gone, so it may be formatted again.
-func (d *Driver) finish(ctx context.Context, plan volumePlan, s state) (int64, error) {
+// finish brings a volume whose LV exists to what its caller asked for, and returns its device. No caller has had it
+// before the creating tag is gone, so it may be formatted again. uuid is the LV's, or "" when it has just been made.
+func (d *Driver) finish(ctx context.Context, plan volumePlan, s state, uuid string) (mounter.Device, error) {
+	var none mounter.Device
 	ctx, cancel := d.detach(ctx)
 	defer cancel()
 	dev, err := d.activeDevice(ctx, plan.id)
-	if err != nil {
-		return 0, as(errUnavailable, fmt.Errorf("finding the device of volume %s: %w", plan.id, err))
-	}
-	if s == ready {
-		return dev.Size, nil
+	switch {
+	case err != nil:
+		return none, as(errUnavailable, fmt.Errorf("finding the device of volume %s: %w", plan.id, err))
+	case uuid != "" && dev.UUID != uuid:
+		return none, notTheLV(dev, uuid)
+	case dev.Size < plan.least:
+		return none, as(errUnavailable, fmt.Errorf("%s has %d bytes although LVM made it of %d or more; ask again", dev.Path, dev.Size, plan.least))
+	case s == ready:
+		return dev, nil
 	}
 	if err := d.mounter.Format(ctx, dev, plan.record.fs, plan.mkfsOptions); err != nil {
 		if errors.Is(err, mounter.ErrBadOptions) {
-			return 0, invalidf("parameter mkfsOptions: %w", err)
+			return none, invalidf("parameter mkfsOptions: %w", err)
 		}
-		return 0, fmt.Errorf("formatting volume %s: %w", plan.id, err)
+		return none, fmt.Errorf("formatting volume %s: %w", plan.id, err)
 	}
 	if err := d.lvm.Retag(ctx, plan.id.vg, plan.id.lv, "", d.tags.state(creating)); err != nil {
-		return 0, as(errUnavailable, fmt.Errorf("committing volume %s: %w", plan.id, err))
+		return none, as(errUnavailable, fmt.Errorf("committing volume %s: %w", plan.id, err))
 	}
-	return dev.Size, nil
+	return dev, nil
 }
 
 // adopt decides what an LV is that has the volume's name already.
-func (d *Driver) adopt(ctx context.Context, plan volumePlan) (int64, error) {
-	_, lv, r, err := d.find(ctx, plan.id)
+func (d *Driver) adopt(ctx context.Context, plan volumePlan) (mounter.Device, error) {
+	var none mounter.Device
+	vg, lv, r, err := d.find(ctx, plan.id)
 	switch {
 	case errors.Is(err, errNotFound):
-		return 0, as(errExists, fmt.Errorf("logical volume %s/%s exists and is not this driver's; rename it to make room for volume %q", plan.id.vg, plan.id.lv, plan.record.name))
+		return none, as(errExists, fmt.Errorf("logical volume %s/%s exists and is not this driver's; rename it to make room for volume %q", plan.id.vg, plan.id.lv, plan.record.name))
 	case err != nil: // gone again, or unreadable
-		return 0, as(errUnavailable, fmt.Errorf("looking at the logical volume that is there already: %w", err))
+		return none, as(errUnavailable, fmt.Errorf("looking at the logical volume that is there already: %w", err))
 	case r.name != plan.record.name:
-		return 0, as(errExists, fmt.Errorf("logical volume %s/%s is volume %q", plan.id.vg, plan.id.lv, r.name))
+		return none, as(errExists, fmt.Errorf("logical volume %s/%s is volume %q", plan.id.vg, plan.id.lv, r.name))
 	case r.state == deleting, r.state == creating && (r.fs != plan.record.fs || r.erase != plan.erase || !plan.fit(lv.Size)):
 		// Nobody has it, or will have it again: make room and begin anew.
 		if err := d.remove(ctx, plan.id); err != nil {
-			return 0, as(errUnavailable, fmt.Errorf("removing what is left of an earlier volume %q: %w", plan.record.name, err))
+			return none, as(errUnavailable, fmt.Errorf("removing what is left of an earlier volume %q: %w", plan.record.name, err))
 		}
 		return d.create(ctx, plan)
 	case r.fs != plan.record.fs:
-		return 0, as(errExists, fmt.Errorf("volume %q exists and holds %s, not %s", r.name, r.fs, plan.record.fs))
+		return none, as(errExists, fmt.Errorf("volume %q exists and holds %s, not %s", r.name, r.fs, plan.record.fs))
 	case r.erase != plan.erase:
-		return 0, as(errExists, fmt.Errorf("volume %q exists and was made with erase %s, not %s", r.name, r.erase, plan.erase))
+		return none, as(errExists, fmt.Errorf("volume %q exists and was made with erase %s, not %s", r.name, r.erase, plan.erase))
 	case !plan.fit(lv.Size):
-		return 0, as(errExists, fmt.Errorf("volume %q exists with %d bytes, which is not within capacity_range (required_bytes %d, limit_bytes %d)",
+		return none, as(errExists, fmt.Errorf("volume %q exists with %d bytes, which is not within capacity_range (required_bytes %d, limit_bytes %d)",
 			r.name, lv.Size, plan.least, plan.limit))
 	}
-	return d.finish(ctx, plan, r.state)
+	return d.finish(ctx, plan, r.state, lvm.MapperUUID(vg.UUID, lv.UUID))
 }
 
 // final turns an error of create into the one to answer. external-provisioner forgets the volume when a

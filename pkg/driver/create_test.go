@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"context"
 	"errors"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/testing/protocmp"
 
+	"github.com/lvm-csi/lvm-csi/pkg/lvm"
 	"github.com/lvm-csi/lvm-csi/pkg/mounter"
 )
 
@@ -131,6 +133,29 @@ func (w *world) newDriverFor(t *testing.T, use func(*Driver)) {
 	use(d)
 	if !d.Close() {
 		t.Error("the driver did not stop")
+	}
+}
+
+// A device that is smaller than the LV that was asked for is not formatted, nor handed out.
+func TestCreateOnADeviceThatIsTooSmall(t *testing.T) {
+	for _, fs := range []string{"ext4", block} {
+		w := newWorld(t)
+		w.lvm.SetHook(onCommand("lvcreate", func(_ context.Context, _ []string, run func() (lvm.Output, error)) (lvm.Output, error) {
+			out, err := run()
+			if out.Code == 0 {
+				w.lvm.Lag("vg0", "pvc-1", 8)
+			}
+			return out, err
+		}))
+		for range 2 {
+			fails(t, w.d, (*Driver).CreateVolume, createRequest("pvc-1", fs, 64*mib), codes.Unavailable, "has 33554432 bytes")
+		}
+		if got := w.lvm.Contents("vg0", "pvc-1"); got != "" {
+			t.Errorf("it holds %s", got)
+		}
+		w.lvm.SetHook(nil)
+		w.lvm.Lag("vg0", "pvc-1", 0)
+		w.create(t, "pvc-1", fs, 64*mib)
 	}
 }
 

@@ -39,10 +39,12 @@ const (
 	removePause = 200 * time.Millisecond
 )
 
-// remove erases and removes the LV of an ID. The caller holds the lock.
+// remove erases and removes the LV of an ID. What it has erased it does not erase again: that takes long, and only the removal has
+// to be repeated. The caller holds the lock.
 func (d *Driver) remove(ctx context.Context, id volumeID) error {
+	var erased string
 	for try := 1; ; try++ {
-		err := d.tryRemove(ctx, id)
+		err := d.tryRemove(ctx, id, &erased)
 		if !errors.Is(err, lvm.ErrInUse) || try == removeTries {
 			return err
 		}
@@ -55,8 +57,9 @@ func (d *Driver) remove(ctx context.Context, id volumeID) error {
 }
 
 // tryRemove is one attempt: a report, for a volume to be erased one change of tags, and one lvremove. It fails with
-// lvm.ErrInUse when something that is no mount holds the device open, perhaps only for a moment.
-func (d *Driver) tryRemove(ctx context.Context, id volumeID) error {
+// lvm.ErrInUse when something that is no mount holds the device open, perhaps only for a moment. erased is the UUID of the
+// device that this call has erased, or "".
+func (d *Driver) tryRemove(ctx context.Context, id volumeID, erased *string) error {
 	vg, lv, r, err := d.find(ctx, id)
 	switch {
 	case errors.Is(err, lvm.ErrNotFound):
@@ -90,11 +93,13 @@ func (d *Driver) tryRemove(ctx context.Context, id volumeID) error {
 	d.known.forget(id)
 	ctx, cancel := d.detach(ctx)
 	defer cancel()
-	if r.erase != mounter.EraseNone && r.state != creating { // what is being created holds nobody's data
-		if err := d.eraseVolume(ctx, id, r); err != nil {
+	done := *erased != "" && *erased == lvm.MapperUUID(vg.UUID, lv.UUID)
+	if r.erase != mounter.EraseNone && r.state != creating && !done { // what is being created holds nobody's data
+		dev, err := d.eraseVolume(ctx, id, r)
+		if err != nil {
 			return err
 		}
-		active = true
+		*erased, active = dev.UUID, true
 	}
 	if err := d.lvm.Remove(ctx, id.vg, id.lv, d.tags.id(r.id)); err != nil {
 		return err
@@ -145,6 +150,8 @@ func removable(vg *lvm.VG, lv *lvm.LV) error {
 	switch {
 	case vg.Partial:
 		return as(errUnavailable, fmt.Errorf("volume group %s misses a physical volume; bring its disk back, or see vgreduce(8) --removemissing", vg.Name))
+	case vg.Exported:
+		return exported(vg)
 	case lv.IsThickOrigin():
 		return preconditionf("%s/%s is the origin of thick snapshots, which would go with it; remove them first (lvs -o name,origin %s)", vg.Name, lv.Name, vg.Name)
 	case lv.Moving:
@@ -153,29 +160,35 @@ func removable(vg *lvm.VG, lv *lvm.LV) error {
 	return nil
 }
 
+func exported(vg *lvm.VG) error {
+	return as(errUnavailable, fmt.Errorf("volume group %s is exported; run vgimport(8) on this node", vg.Name))
+}
+
 func beingMoved(vg *lvm.VG, lv *lvm.LV) error {
 	return as(errBusy, fmt.Errorf("%s/%s is being moved between disks (pvmove); ask again when that has ended", vg.Name, lv.Name))
 }
 
 // eraseVolume marks a volume as being deleted and makes its bytes unreadable. It can be stopped and begun again.
-func (d *Driver) eraseVolume(ctx context.Context, id volumeID, r record) error {
+func (d *Driver) eraseVolume(ctx context.Context, id volumeID, r record) (mounter.Device, error) {
 	if r.state != deleting {
 		err := d.lvm.Retag(ctx, id.vg, id.lv, d.tags.state(deleting), "")
 		// A VG whose metadata area is full takes no tag. The volume is erased all the same: the first thing that goes is its
 		// filesystem, so it cannot be mounted by mistake afterwards.
 		if err != nil && !errors.Is(err, lvm.ErrNoSpace) {
-			return fmt.Errorf("marking as being deleted: %w", err)
+			return mounter.Device{}, fmt.Errorf("marking as being deleted: %w", err)
 		}
 	}
 	dev, err := d.activeDevice(ctx, id)
 	if err != nil {
-		return err
+		return mounter.Device{}, err
 	}
+	ctx, cancel := endingWith(ctx, d.erasing)
+	defer cancel()
 	if err := d.mounter.Erase(ctx, dev, r.erase); err != nil {
 		if errors.Is(err, mounter.ErrInUse) {
-			return as(lvm.ErrInUse, err)
+			return mounter.Device{}, as(lvm.ErrInUse, err)
 		}
-		return as(errUnavailable, fmt.Errorf("erasing: %w", err))
+		return mounter.Device{}, as(errUnavailable, fmt.Errorf("erasing: %w", err))
 	}
-	return nil
+	return dev, nil
 }

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -201,6 +202,32 @@ func TestDeleteWhatIsOpenForAMoment(t *testing.T) {
 	})
 }
 
+// udev opens a device when the eraser has closed it: the removal is repeated, and the erasing, which may have taken hours, is not.
+func TestDeleteErasesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		id := w.create(t, "pvc-1", block, 64*mib)
+		removals := 0
+		w.lvm.SetHook(onCommand("lvremove", func(_ context.Context, _ []string, run func() (lvm.Output, error)) (lvm.Output, error) {
+			if removals++; removals < removeTries {
+				w.lvm.SetOpen("vg0", "pvc-1", 1)
+				defer w.lvm.SetOpen("vg0", "pvc-1", 0)
+			}
+			return run()
+		}))
+		w.delete(t, id)
+		erased := 0
+		for _, call := range w.mounter.Calls() {
+			if strings.HasPrefix(call, "Erase") {
+				erased++
+			}
+		}
+		if removals != removeTries || erased != 1 {
+			t.Errorf("erased %d times for %d removals", erased, removals)
+		}
+	})
+}
+
 // lvremove -S succeeds and removes nothing when nothing is selected: that is no deletion.
 func TestSuccessIsNoProofOfRemoval(t *testing.T) {
 	for name, erase := range map[string]string{"erased": "zero", "not erased": "none"} {
@@ -268,5 +295,33 @@ func TestDeleteFailsWithItsDevice(t *testing.T) {
 	}
 	if w.find(id) == nil {
 		t.Error("it was removed with its bytes readable")
+	}
+}
+
+// A VG that is exported, or another host's, cannot be changed from here until somebody says so.
+func TestVGThatIsNotThisHostsNow(t *testing.T) {
+	for name, tc := range map[string]struct {
+		set   func(w *world, away bool)
+		words []string
+	}{
+		"exported":       {func(w *world, away bool) { w.lvm.SetExported("vg0", away) }, []string{"vg0", "exported", "vgimport"}},
+		"another host's": {func(w *world, away bool) { w.lvm.SetSystemID("vg0", map[bool]string{true: "other"}[away]) }, []string{"vg0", "system ID", "lvmsystemid"}},
+	} {
+		for _, erase := range []string{"zero", "none"} {
+			t.Run(name+" erase "+erase, func(t *testing.T) {
+				w := newWorld(t)
+				id := w.create(t, "pvc-1", "ext4", 64*mib, "erase", erase)
+				w.reboot(t)
+				tc.set(w, true)
+				for range 2 {
+					fails(t, w.d, (*Driver).DeleteVolume, deleteRequest(id), codes.Unavailable, tc.words...)
+					fails(t, w.d, (*Driver).NodeStageVolume, w.stageRequest(id, "ext4"), codes.Unavailable, tc.words...)
+				}
+				tc.set(w, false)
+				w.stage(t, id, "ext4")
+				w.unstage(t, id)
+				w.delete(t, id)
+			})
+		}
 	}
 }

@@ -90,9 +90,14 @@ type Driver struct {
 	refusals     turns
 	refusalPause time.Duration // refusalPause; 0 in tests that are about other things
 
-	life    context.Context // ends when work that can be begun again must stop
-	end     context.CancelFunc
-	working sync.WaitGroup
+	stopOnce   sync.Once
+	erasing    context.Context // ends when the driver is to stop
+	endErasing context.CancelFunc
+	life       context.Context // ends drainGrace later, for all else that can be begun again
+	end        context.CancelFunc
+	late       chan struct{} // closed stopGrace after the stop began
+	working    sync.WaitGroup
+
 	lvmSeen sync.Once
 	lvmOK   chan struct{} // closed when LVM has answered once
 }
@@ -101,9 +106,10 @@ type Driver struct {
 func New(config Config, l *lvm.LVM, m mounter.Mounter) *Driver {
 	d := &Driver{
 		config: config, node: nodeHash(config.NodeID), tags: tagger{config.Name}, lvm: l, mounter: m,
-		known: known{ids: map[string]bool{}}, locks: locks{held: map[string]bool{}}, turns: newTurns(), claims: claims{vgs: map[string]map[string]int64{}},
-		refusals: newTurns(), refusalPause: refusalPause, lvmOK: make(chan struct{}),
+		known: known{uuids: map[string]string{}}, locks: locks{held: map[string]bool{}}, turns: newTurns(), claims: claims{vgs: map[string]map[string]int64{}},
+		refusals: newTurns(), refusalPause: refusalPause, lvmOK: make(chan struct{}), late: make(chan struct{}),
 	}
+	d.erasing, d.endErasing = context.WithCancel(context.Background())
 	d.life, d.end = context.WithCancel(context.Background())
 	return d
 }
@@ -125,19 +131,35 @@ func (d *Driver) topologyValue() string {
 
 var labelValue = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
-// stopGrace is how long Close lets calls and lvm commands come to their end.
-const stopGrace = 60 * time.Second
+// How long a stop takes at most. Calls and other work under way have drainGrace to end by themselves; then mkfs, fsck and the like
+// are ended too, and are taken up again after the next start. lvm commands are never ended: after stopGrace nobody waits for them any more.
+const (
+	drainGrace  = 30 * time.Second
+	stopGrace   = 60 * time.Second
+	backupGrace = 10 * time.Second // within stopGrace, once all work has ended
+)
 
-// Close ends work that is under way: erasing and formatting stop where they are and are taken up again after the
-// next start; lvm commands come to their end. It returns false when some did not within a minute.
+// beginStop stops erasing, which takes hours and is taken up again, and sets the time for all else.
+func (d *Driver) beginStop() {
+	d.stopOnce.Do(func() {
+		d.endErasing()
+		time.AfterFunc(drainGrace, d.end)
+		time.AfterFunc(stopGrace, func() { close(d.late) })
+	})
+}
+
+// Close lets work that is under way come to its end, and has LVM write the backups that are due. It returns false when lvm
+// commands are still under way a minute after the stop began.
 func (d *Driver) Close() bool {
-	d.end()
+	d.beginStop()
 	done := make(chan struct{})
 	go func() { d.working.Wait(); close(done) }()
 	select {
 	case <-done:
+		d.end()
+		d.backUpAtLast()
 		return true
-	case <-time.After(stopGrace):
+	case <-d.late:
 		klog.Background().Info("Stopping although lvm commands are still under way; the next start looks at what they left")
 		return false
 	}

@@ -3,6 +3,7 @@ package driver
 import (
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"google.golang.org/grpc/codes"
@@ -65,8 +66,12 @@ func TestInterruptedErase(t *testing.T) {
 					answered <- err
 				}()
 				<-entered
+				stopped := time.Now()
 				go w.d.Close()
 				wantCode(t, <-answered, codes.Unavailable, "erasing")
+				if took := time.Since(stopped); took != 0 {
+					t.Errorf("the stop took %s", took)
+				}
 				w.restart(t)
 				if r, _ := w.d.tags.read(w.find(id)); r.state != deleting {
 					t.Fatalf("after the stop its tags say %+v", r)
@@ -116,13 +121,13 @@ func TestStartDoesNotDeleteWhatHasBeenMadeSince(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.restart(t)
-	seen, err := w.d.look(t.Context())
+	seen, err := w.d.look(t.Context(), "vg0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	w.create(t, "pvc-1", "ext4", 64*mib) // removes what was being deleted, and makes it anew
 	w.lvm.Stain("vg0", "pvc-1", "data")
-	w.d.takeUp(t.Context(), seen)
+	w.d.takeUp(t.Context(), seen[0], w.d.remember(seen[0]))
 	if w.find(id) == nil {
 		t.Fatal("a new volume was deleted")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 
@@ -88,10 +89,34 @@ func (d *Driver) expand(ctx context.Context, id volumeID, dev mounter.Device, e 
 	}
 	ctx, cancel := d.detach(ctx)
 	defer cancel()
-	if err := d.mounter.Grow(ctx, dev, m.FSType, e.path); err != nil {
+	path, err := d.writablePath(ctx, m)
+	if err != nil {
+		return 0, err
+	}
+	if err := d.mounter.Grow(ctx, dev, m.FSType, path); err != nil {
 		return 0, err
 	}
 	return dev.Size, nil
+}
+
+// writablePath is where the filesystem of a mount can be grown: the kernel does not grow it through a mount point that is
+// read-only, as one published read-only is, and the staging path is another one of the same filesystem.
+func (d *Driver) writablePath(ctx context.Context, m mounter.Mount) (string, error) {
+	if !m.ReadOnly {
+		return m.Path, nil
+	}
+	mounts, err := d.mounter.Mounts(ctx)
+	if err != nil {
+		return "", err
+	}
+	covered := map[string]bool{}
+	for _, other := range slices.Backward(mounts) {
+		if other.DeviceID == m.DeviceID && !other.Block && !other.ReadOnly && !covered[other.Path] {
+			return other.Path, nil
+		}
+		covered[other.Path] = true
+	}
+	return m.Path, nil
 }
 
 // extend extends the LV, after a report where LVM would not itself refuse what must be refused.

@@ -62,6 +62,25 @@ func TestExpandAtTheStagingPath(t *testing.T) {
 	}
 }
 
+// A pod may have the volume read-only: the filesystem is grown where it is not.
+func TestExpandAtAReadOnlyPath(t *testing.T) {
+	for _, fs := range []string{"ext4", "xfs", "btrfs"} {
+		w := newWorld(t)
+		id := w.create(t, "pvc-1", fs, 300*mib)
+		w.stage(t, id, fs)
+		if err := w.publishTo(t, id, fs, "a", true, writer); err != nil {
+			t.Fatal(err)
+		}
+		must(t, w.d, (*Driver).NodeExpandVolume, expandRequest(id, w.target("a"), 512*mib))
+		if got := w.mounter.FilesystemSize("vg0", "pvc-1"); got != 512*mib {
+			t.Errorf("the %s filesystem has %d", fs, got)
+		}
+		w.unstage(t, id) // now there is no other mount of it
+		_, err := rpc(t.Context(), w.d, (*Driver).NodeExpandVolume, expandRequest(id, w.target("a"), 600*mib))
+		wantCode(t, err, codes.Internal, "read-only")
+	}
+}
+
 func TestExpandRefused(t *testing.T) {
 	for name, tc := range map[string]struct {
 		opts            []option

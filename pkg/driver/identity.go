@@ -28,10 +28,14 @@ func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabiliti
 
 // Probe implements csi.IdentityServer: ready once LVM has answered, or at once where it is not to be used. It runs no command.
 func (d *Driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+	return &csi.ProbeResponse{Ready: wrapperspb.Bool(d.ready())}, nil
+}
+
+func (d *Driver) ready() bool {
 	select {
 	case <-d.lvmOK:
-		return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
+		return true
 	default:
-		return &csi.ProbeResponse{Ready: wrapperspb.Bool(false)}, nil
+		return false
 	}
 }

@@ -6,11 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"slices"
 	"sync"
-	"time"
-
-	"k8s.io/klog/v2"
 
 	"github.com/lvm-csi/lvm-csi/pkg/lvm"
 	"github.com/lvm-csi/lvm-csi/pkg/mounter"
@@ -19,24 +15,28 @@ import (
 // known holds the IDs of the volumes that may be mounted, so that mounting asks LVM nothing. What is
 // not there has to be looked up; it can be lost and only costs reports.
 //
+// An administrator may remove an LV and make another of its name, so each ID has the UUID of its LV (lvm.MapperUUID), to
+// be held against that of the device.
+//
 // An ID is written only under the lock of its LV, except by remember, which
-// leaves alone what such a call has written: until remember has ended, a forgotten ID stays as false.
+// leaves alone what such a call has written: until settle, a forgotten ID stays, with "".
 type known struct {
 	mu         sync.Mutex
-	ids        map[string]bool
+	uuids      map[string]string // by ID
 	remembered bool
 }
 
-func (k *known) has(id string) bool {
+// uuid is that of the LV of an ID; "" when the ID is not known.
+func (k *known) uuid(id string) string {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.ids[id]
+	return k.uuids[id]
 }
 
-func (k *known) add(id volumeID) {
+func (k *known) add(id volumeID, uuid string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.ids[id.String()] = true
+	k.uuids[id.String()] = uuid
 }
 
 // forget drops an ID, and with it the one that a PV written by hand over the same LV has.
@@ -45,30 +45,39 @@ func (k *known) forget(id volumeID) {
 	defer k.mu.Unlock()
 	for _, id := range []string{id.String(), volumeID{vg: id.vg, lv: id.lv}.String()} {
 		if k.remembered {
-			delete(k.ids, id)
+			delete(k.uuids, id)
 		} else {
-			k.ids[id] = false
+			k.uuids[id] = ""
 		}
 	}
 }
 
-// remember adds the IDs that the first report after the start has.
-func (k *known) remember(ids []string) {
+// remember adds the IDs that the first report of a VG after the start has, with their UUIDs.
+func (k *known) remember(uuids map[string]string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, id := range ids {
-		if _, touched := k.ids[id]; !touched {
-			k.ids[id] = true
+	for id, uuid := range uuids {
+		if _, touched := k.uuids[id]; !touched {
+			k.uuids[id] = uuid
 		}
 	}
+}
+
+// settle says that remember has ended.
+func (k *known) settle() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	k.remembered = true
-	maps.DeleteFunc(k.ids, func(_ string, good bool) bool { return !good })
+	maps.DeleteFunc(k.uuids, func(_, uuid string) bool { return uuid == "" })
 }
 
 // find looks up the LV of an ID and its record. Errors: lvm.ErrNotFound when LVM positively lacks it;
 // errNotFound when the LV is there and is not this volume; lvm's when the VG cannot be read.
 func (d *Driver) find(ctx context.Context, id volumeID) (*lvm.VG, *lvm.LV, record, error) {
 	vg, err := d.lvm.Report(ctx, id.vg)
+	if errors.Is(err, lvm.ErrForeign) {
+		err = fmt.Errorf("%w; lvmsystemid(7) says how this host takes it over", err)
+	}
 	if err != nil {
 		return nil, nil, record{}, d.elsewhere(id, fmt.Errorf("looking up volume %s: %w", id, err))
 	}
@@ -96,41 +105,56 @@ func (d *Driver) elsewhere(id volumeID, err error) error {
 	return notFoundf("volume %s was made on another node and is not on this one (%s)", id, d.config.NodeID)
 }
 
-// mountable makes sure that an ID is of a volume that may be mounted here. It asks LVM only about IDs that it does not know.
-// The caller holds the lock.
-func (d *Driver) mountable(ctx context.Context, id volumeID) error {
-	if d.known.has(id.String()) {
-		return nil
+// mountable makes sure that an ID is of a volume that may be mounted here, and returns the UUID of its LV. It asks LVM only
+// about IDs that it does not know. The caller holds the lock.
+func (d *Driver) mountable(ctx context.Context, id volumeID) (uuid string, err error) {
+	if uuid := d.known.uuid(id.String()); uuid != "" {
+		return uuid, nil
 	}
-	_, lv, r, err := d.find(ctx, id)
+	vg, lv, r, err := d.find(ctx, id)
 	switch {
 	case err != nil:
-		return err
+		return "", err
 	case r.state == creating:
-		return as(errUnavailable, fmt.Errorf("volume %s is still being created; CreateVolume has not returned it", id))
+		return "", as(errUnavailable, fmt.Errorf("volume %s is still being created; CreateVolume has not returned it", id))
 	case r.state == deleting:
-		return preconditionf("volume %s is being deleted and partly erased; it cannot be used again", id)
+		return "", preconditionf("volume %s is being deleted and partly erased; it cannot be used again", id)
+	case vg.Exported:
+		return "", exported(vg)
 	case lv.IsPartial():
-		return as(errUnavailable, fmt.Errorf("volume %s: a physical volume under it is missing; bring its disk back", id))
+		return "", as(errUnavailable, fmt.Errorf("volume %s: a physical volume under it is missing; bring its disk back", id))
 	}
-	d.known.add(id)
-	return nil
+	uuid = lvm.MapperUUID(vg.UUID, lv.UUID)
+	d.known.add(id, uuid)
+	return uuid, nil
 }
 
 // device finds the device of a volume that may be mounted here, and activates its LV if need be.
 // The caller holds the lock.
 func (d *Driver) device(ctx context.Context, id volumeID) (mounter.Device, error) {
-	if err := d.mountable(ctx, id); err != nil {
+	uuid, err := d.mountable(ctx, id)
+	if err != nil {
 		return mounter.Device{}, err
 	}
 	dev, err := d.activeDevice(ctx, id)
-	if err != nil {
-		d.known.forget(id)
-		if again := d.mountable(ctx, id); again != nil {
-			return mounter.Device{}, again // it tells more: absent, partial, ...
-		}
+	if err == nil && dev.UUID == uuid {
+		return dev, nil
+	}
+	d.known.forget(id)
+	uuid, again := d.mountable(ctx, id)
+	switch {
+	case again != nil:
+		return mounter.Device{}, again // it tells more: absent, partial, another LV of that name, ...
+	case err == nil && dev.UUID != uuid:
+		err = notTheLV(dev, uuid)
 	}
 	return dev, err
+}
+
+// notTheLV is the error of a device that has the name of an LV and is not its.
+func notTheLV(dev mounter.Device, uuid string) error {
+	return as(errUnavailable, fmt.Errorf("%s is not the device of the logical volume of that name: its UUID is %s, not %s; "+
+		"see dmsetup(8) and deactivate it", dev.Path, dev.UUID, uuid))
 }
 
 // activeDevice finds the device of an LV, and activates the LV when it is inactive, as after a reboot. A device that is suspended
@@ -149,108 +173,6 @@ func (d *Driver) activeDevice(ctx context.Context, id volumeID) (mounter.Device,
 		return mounter.Device{}, fmt.Errorf("activating volume %s: %w", id, err)
 	}
 	return d.mounter.Device(ctx, id.vg, id.lv)
-}
-
-// startTimeout bounds one look at LVM after the start; startPause is between two looks.
-const (
-	startTimeout = 30 * time.Second
-	startPause   = 10 * time.Second
-)
-
-// Start looks at LVM until it answers: then the driver is ready. Meanwhile it serves, because
-// unmounts must go on. It takes up deletions that were interrupted. It returns when ctx ends or all is done.
-func (d *Driver) Start(ctx context.Context) {
-	if d.config.NoTools {
-		d.lvmSeen.Do(func() { close(d.lvmOK) })
-		return
-	}
-	logger := klog.FromContext(ctx)
-	for {
-		vgs, err := d.look(ctx)
-		if err == nil {
-			d.lvmSeen.Do(func() { close(d.lvmOK) })
-			d.takeUp(ctx, vgs)
-			return
-		}
-		logger.Error(err, "Not ready: LVM does not answer; volumes in use go on, no new ones are made")
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(startPause):
-		}
-	}
-}
-
-// look reads the default VG, or all of them when there is none: a report that names its VG
-// does not hang on another's disks.
-func (d *Driver) look(ctx context.Context) ([]*lvm.VG, error) {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	if d.config.DefaultVG == "" {
-		return d.lvm.Reports(ctx)
-	}
-	vg, err := d.lvm.Report(ctx, d.config.DefaultVG)
-	if errors.Is(err, lvm.ErrNoVG) {
-		klog.FromContext(ctx).Info("The default volume group is not on this node; its capacity here is zero", "volumeGroup", d.config.DefaultVG)
-		return nil, nil
-	}
-	return []*lvm.VG{vg}, err
-}
-
-// smallMetadata is a metadata area that is full long before the disks are: LVM's default of 1 MiB holds about a thousand volumes.
-const smallMetadata = 4 << 20
-
-// takeUp remembers the volumes of vgs and goes on with deletions that a stop interrupted.
-func (d *Driver) takeUp(ctx context.Context, vgs []*lvm.VG) {
-	logger := klog.FromContext(ctx)
-	var whole, doomed []string
-	for _, vg := range vgs {
-		if vg.MDASize < smallMetadata && vg.Name == d.config.DefaultVG {
-			logger.Info("The volume group's metadata area is small: it may be full before the disks are; see pvcreate(8) --metadatasize",
-				"volumeGroup", vg.Name, "bytes", vg.MDASize, "free", vg.MDAFree)
-		}
-		if slices.ContainsFunc(vg.LVs, func(lv lvm.LV) bool { return lv.Suspended || lv.InactiveTable }) {
-			// Whoever writes to a suspended LV hangs: that does not wait for the next change.
-			if err := d.lvm.Repair(ctx, vg.Name); err != nil {
-				logger.Error(err, "What an interrupted lvm left waits for the next change", "volumeGroup", vg.Name)
-			}
-		}
-		for lv, r := range d.volumes(vg) {
-			switch {
-			case r.state == ready && !lv.IsPartial():
-				whole = append(whole, r.id)
-			case r.state == deleting:
-				doomed = append(doomed, r.id)
-			}
-		}
-	}
-	d.known.remember(whole)
-	for _, volume := range doomed {
-		logger.Info("Going on with an interrupted deletion", "volume", volume)
-		if err := d.goOnDeleting(ctx, volume); err != nil && !errors.Is(err, errBusy) {
-			logger.Error(err, "The deletion waits for its next DeleteVolume", "volume", volume)
-		}
-	}
-}
-
-// goOnDeleting removes a volume that is still being deleted. That it once was does not suffice: calls are
-// answered meanwhile, and CreateVolume may have made a new volume of that name.
-func (d *Driver) goOnDeleting(ctx context.Context, volume string) error {
-	id, err := parseVolumeID(volume)
-	if err != nil {
-		return err
-	}
-	_, err = work(ctx, d, id.vg, id.lv, func(ctx context.Context) (none struct{}, err error) {
-		_, _, r, err := d.find(ctx, id)
-		if errors.Is(err, lvm.ErrNotFound) || err == nil && r.state != deleting {
-			return none, nil
-		}
-		if err != nil {
-			return none, err
-		}
-		return none, d.remove(ctx, id)
-	})
-	return err
 }
 
 // volumes are the LVs of a VG that are volumes, with their records. A copy of a VG (vgimportclone(8)) carries the tags of the

@@ -196,33 +196,46 @@ func refused(context.Context, []string, func() (lvm.Output, error)) (lvm.Output,
 	return lvm.Output{}, errors.New("no lvm here")
 }
 
-// A stop does not wait for mkfs: the volume is finished after the next start.
+// A stop lets mkfs come to its end, within bounds: what takes longer is finished after the next start.
 func TestStopDuringFormat(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		entered, release := w.mounter.Block("Format", "vg0", "pvc-1")
-		defer release()
-		answered := make(chan error)
-		go func() {
-			_, err := rpc(t.Context(), w.d, (*Driver).CreateVolume, createRequest("pvc-1", "ext4", 64*mib))
-			answered <- err
-		}()
-		<-entered
-		stopped := time.Now()
-		go w.d.Close()
-		switch err := <-answered; status.Code(err) {
-		case codes.Canceled, codes.Unavailable:
-		default:
-			t.Errorf("got %v, and the volume is half made", err)
-		}
-		w.restart(t)
-		if took := time.Since(stopped); took != 0 {
-			t.Errorf("the stop took %s", took)
-		}
-		fails(t, w.d, (*Driver).NodeStageVolume, w.stageRequest("vg0/pvc-1:35971be6", "ext4"), codes.Unavailable, "still being created")
-		id := w.create(t, "pvc-1", "ext4", 64*mib)
-		w.stage(t, id, "ext4")
-	})
+	for name, needs := range map[string]time.Duration{"it ends in time": drainGrace - time.Second, "it takes too long": time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				entered, release := w.mounter.Block("Format", "vg0", "pvc-1")
+				defer release()
+				answered := make(chan error)
+				go func() {
+					_, err := rpc(t.Context(), w.d, (*Driver).CreateVolume, createRequest("pvc-1", "ext4", 64*mib))
+					answered <- err
+				}()
+				<-entered
+				stopped := time.Now()
+				time.AfterFunc(needs, release)
+				go w.d.Close()
+				err := <-answered
+				took := time.Since(stopped)
+				w.restart(t)
+				if needs < drainGrace {
+					if err != nil || took != needs {
+						t.Errorf("after %s: %v", took, err)
+					}
+				} else {
+					switch status.Code(err) {
+					case codes.Canceled, codes.Unavailable:
+					default:
+						t.Errorf("got %v, and the volume is half made", err)
+					}
+					if took != drainGrace {
+						t.Errorf("the stop took %s", took)
+					}
+					fails(t, w.d, (*Driver).NodeStageVolume, w.stageRequest("vg0/pvc-1:35971be6", "ext4"), codes.Unavailable, "still being created")
+				}
+				id := w.create(t, "pvc-1", "ext4", 64*mib)
+				w.stage(t, id, "ext4")
+			})
+		})
+	}
 }
 
 // While one call for a volume is under way every other is Aborted, but stats.

@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
+	"k8s.io/klog/v2"
 
 	"github.com/lvm-csi/lvm-csi/pkg/mounter"
 )
@@ -49,18 +51,30 @@ func (d *Driver) mountsAt(ctx context.Context, path string) ([]mounter.Mount, er
 	return here, nil
 }
 
-// unmountAll undoes every mount at a path. That there is none is a success.
-func (d *Driver) unmountAll(ctx context.Context, path string) error {
+// unmountAll undoes every mount of a volume at a path. That there is none is a success, and so is that another volume's device is
+// mounted there, which is left: the volume is not there. Of a volume that has no device nothing is known, or its ID is none: whatever is at
+// the path is unmounted, for kubelet would ask for ever. free tells whether nothing is mounted there in the end.
+func (d *Driver) unmountAll(ctx context.Context, id volumeID, path string) (free bool, err error) {
 	mounts, err := d.mountsAt(ctx, path)
-	if err != nil {
-		return err
+	if err != nil || len(mounts) == 0 {
+		return err == nil, err
 	}
-	for range mounts {
-		if err := d.mounter.Unmount(ctx, path); err != nil && !errors.Is(err, mounter.ErrNotMounted) {
-			return err
+	var own string
+	if id != (volumeID{}) {
+		if dev, err := d.mounter.Device(ctx, id.vg, id.lv); err == nil {
+			own = dev.ID
 		}
 	}
-	return nil
+	for _, m := range slices.Backward(mounts) {
+		if own != "" && m.DeviceID != "" && m.DeviceID != own {
+			klog.FromContext(ctx).V(2).Info("Another volume is mounted there, and stays", "path", path, "device", m.DeviceID, "volumeDevice", own)
+			return false, nil
+		}
+		if err := d.mounter.Unmount(ctx, path); err != nil && !errors.Is(err, mounter.ErrNotMounted) {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // checkPath wants an absolute path whose last element is no symbolic link: a mount would follow it.

@@ -36,6 +36,14 @@ func (p *process) Device(ctx context.Context, vg, lv string) (dev mounter.Device
 	return dev, err
 }
 
+// ActiveVGs implements mounter.Mounter.
+func (p *process) ActiveVGs(ctx context.Context) (vgs []string, err error) {
+	if e := p.take(step{name: "ActiveVGs"}, func() { vgs, err = p.w.mounter.ActiveVGs(ctx) }, nil); e != nil {
+		return nil, e
+	}
+	return vgs, err
+}
+
 // claim is a device that a process holds open.
 type claim struct {
 	io.Closer

@@ -152,7 +152,7 @@ func (p publication) makeTarget() (made bool, err error) {
 }
 
 // NodeUnpublishVolume undoes NodePublishVolume and removes the target. It asks LVM nothing and succeeds when the volume or
-// the target is gone. Errors: InvalidArgument; FailedPrecondition while the mount is busy; Aborted.
+// the target is gone, or another volume is published there, which it leaves alone. Errors: InvalidArgument; FailedPrecondition while the mount is busy; Aborted.
 func (d *Driver) NodeUnpublishVolume(ctx context.Context, req *csi.NodeUnpublishVolumeRequest) (*csi.NodeUnpublishVolumeResponse, error) {
 	target := clean(req.GetTargetPath())
 	switch {
@@ -166,11 +166,14 @@ func (d *Driver) NodeUnpublishVolume(ctx context.Context, req *csi.NodeUnpublish
 		return nil, err
 	}
 	return onNode(ctx, d, id, target, func(ctx context.Context) (*csi.NodeUnpublishVolumeResponse, error) {
-		if err := d.unmountAll(ctx, target); err != nil {
-			return nil, fmt.Errorf("unpublishing volume %s: %w", req.GetVolumeId(), err)
+		free, err := d.unmountAll(ctx, id, target)
+		if err == nil && free {
+			// Remove, not RemoveAll: should anything be in it, it is not ours.
+			if err = os.Remove(target); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
 		}
-		// Remove, not RemoveAll: should anything be in it, it is not ours.
-		if err := os.Remove(target); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err != nil {
 			return nil, fmt.Errorf("unpublishing volume %s: %w", req.GetVolumeId(), err)
 		}
 		return &csi.NodeUnpublishVolumeResponse{}, nil

@@ -242,3 +242,38 @@ func TestUnpublishKeepsFiles(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What is mounted at the path is another volume's: the volume is not there, and the other one stays.
+func TestUnmountingLeavesAnotherVolumeAlone(t *testing.T) {
+	for _, fs := range []string{"ext4", block} {
+		w := newWorld(t)
+		a, b := w.create(t, "pvc-a", fs, 64*mib), w.create(t, "pvc-b", fs, 64*mib)
+		w.publish(t, a, fs, "a")
+		w.publish(t, b, fs, "b")
+		before := w.state(t)
+		for range 2 {
+			must(t, w.d, (*Driver).NodeUnpublishVolume, unpublishRequest(a, w.target("b")))
+			must(t, w.d, (*Driver).NodeUnstageVolume, unstageRequest(a, w.staging(b)))
+		}
+		unchanged(t, w, before)
+		w.unpublish(t, b, "b")
+		w.unstage(t, b)
+		if got := w.mountsOf(t, b); len(got) != 0 {
+			t.Errorf("mounts of the other: %+v", got)
+		}
+	}
+}
+
+// Whose volume has no device, or whose ID is none, is told nothing: what is there is unmounted, or kubelet would ask for ever.
+func TestUnmountingOfAVolumeThatIsGone(t *testing.T) {
+	for _, gone := range []string{"vg0/pvc-9:35971be6", "vg9/pvc-1:35971be6", "nonsense"} {
+		w := newWorld(t)
+		id := w.create(t, "pvc-1", "ext4", 64*mib)
+		w.publish(t, id, "ext4", "a")
+		must(t, w.d, (*Driver).NodeUnpublishVolume, unpublishRequest(gone, w.target("a")))
+		must(t, w.d, (*Driver).NodeUnstageVolume, unstageRequest(gone, w.staging(id)))
+		if got := w.mountsOf(t, id); len(got) != 0 {
+			t.Errorf("%s: mounts are left: %+v", gone, got)
+		}
+	}
+}

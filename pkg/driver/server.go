@@ -15,17 +15,24 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Serve answers CSI calls on listener until ctx ends. Then it takes no new calls, lets those in flight end for
-// as long as stopGrace, and returns.
+// Serve answers CSI calls on listener until ctx ends. Then it takes no new calls, lets those in flight end within the
+// time that a stop has (see Close, which comes next), and returns.
 func (d *Driver) Serve(ctx context.Context, listener net.Listener) error {
 	server := grpc.NewServer(grpc.UnaryInterceptor(d.intercept))
 	csi.RegisterIdentityServer(server, d)
 	csi.RegisterControllerServer(server, d)
 	csi.RegisterNodeServer(server, d)
 	context.AfterFunc(ctx, func() {
-		d.end() // work that can be begun again stops, so that its calls return
-		force := time.AfterFunc(stopGrace, server.Stop)
-		defer force.Stop()
+		d.beginStop()
+		drained := make(chan struct{})
+		defer close(drained)
+		go func() {
+			select {
+			case <-d.late:
+				server.Stop()
+			case <-drained:
+			}
+		}()
 		server.GracefulStop()
 	})
 	if err := server.Serve(listener); err != nil {

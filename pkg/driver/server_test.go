@@ -103,7 +103,7 @@ func TestServeDrains(t *testing.T) {
 	<-began
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
-	<-w.d.life.Done() // it has heard of it
+	<-w.d.erasing.Done() // it has heard of it
 	select {
 	case err := <-stopped:
 		t.Fatalf("it stopped during a call: %v", err)
@@ -121,6 +121,35 @@ func TestServeDrains(t *testing.T) {
 	}
 	if _, err := csi.NewIdentityClient(conn).Probe(t.Context(), &csi.ProbeRequest{}); err == nil {
 		t.Error("it answers after its end")
+	}
+}
+
+// A call in flight at SIGTERM may need mkfs, which is not ended while it may still come to its end.
+func TestServeDrainsMkfs(t *testing.T) {
+	w := newWorld(t)
+	entered, release := w.mounter.Block("Format", "vg0", "pvc-1")
+	defer release()
+	conn, stop := w.serve(t)
+	answered := make(chan error, 1)
+	go func() {
+		_, err := csi.NewControllerClient(conn).CreateVolume(t.Context(), createRequest("pvc-1", "ext4", 64*mib))
+		answered <- err
+	}()
+	<-entered
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	<-w.d.erasing.Done()
+	select {
+	case err := <-answered:
+		t.Errorf("it was ended at once: %v", err)
+	case <-time.After(50 * time.Millisecond):
+		release()
+		if err := <-answered; err != nil {
+			t.Errorf("the call in flight: %v", err)
+		}
+	}
+	if err := <-stopped; err != nil {
+		t.Error(err)
 	}
 }
 

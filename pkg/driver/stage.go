@@ -100,7 +100,7 @@ func wrongFS(found, asked string) error {
 }
 
 // NodeUnstageVolume undoes NodeStageVolume. It asks LVM nothing and succeeds when the volume is gone: kubelet would retry for
-// ever. Errors: InvalidArgument; FailedPrecondition while the mount is busy; Aborted.
+// ever. Another volume that is staged there it leaves alone. Errors: InvalidArgument; FailedPrecondition while the mount is busy; Aborted.
 func (d *Driver) NodeUnstageVolume(ctx context.Context, req *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
 	path := clean(req.GetStagingTargetPath())
 	switch {
@@ -114,7 +114,7 @@ func (d *Driver) NodeUnstageVolume(ctx context.Context, req *csi.NodeUnstageVolu
 		return nil, err
 	}
 	return onNode(ctx, d, id, path, func(ctx context.Context) (*csi.NodeUnstageVolumeResponse, error) {
-		if err := d.unmountAll(ctx, path); err != nil {
+		if _, err := d.unmountAll(ctx, id, path); err != nil {
 			return nil, fmt.Errorf("unstaging volume %s: %w", req.GetVolumeId(), err)
 		}
 		return &csi.NodeUnstageVolumeResponse{}, nil

@@ -167,7 +167,7 @@ func TestStageWhatIsNoVolumeNow(t *testing.T) {
 						t.Fatal(err)
 					}
 					w.restart(t)
-					w.d.known.remember([]string{"vg0/other"})
+					w.d.known.remember(map[string]string{"vg0/other": "x"})
 					fails(t, w.d, (*Driver).NodeStageVolume, w.stageRequest(id, fs), tc.code, tc.word)
 					fails(t, w.d, (*Driver).NodePublishVolume, w.publishRequest(id, fs, "a"), tc.code, tc.word)
 					fails(t, w.d, (*Driver).NodeExpandVolume, expandRequest(id, w.target("a"), 128*mib), tc.code, tc.word)

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -65,10 +66,14 @@ func TestStaticVolumeIsNeverFormatted(t *testing.T) {
 
 // LVM and administrators use names that the driver would not: they can be mounted all the same.
 func TestStaticVolumeOfAnyName(t *testing.T) {
-	for _, name := range []string{"root", "data.in", "x.out", "csi-0", "a+b", "A_B"} {
+	for _, name := range []string{"root", "data.in", "x.out", "csi-0", "a+b", "A_B",
+		"mysql-data-volume-for-the-production-cluster-in-frankfurt", strings.Repeat("n", 123)} {
 		w := newWorld(t)
 		w.lvm.AddForeignLV("vg0", name, 64*mib)
 		w.lvm.SetContents("vg0", name, "xfs")
 		w.publish(t, "vg0/"+name, "xfs", "a")
+		w.unpublish(t, "vg0/"+name, "a")
+		w.unstage(t, "vg0/"+name)
+		fails(t, w.d, (*Driver).DeleteVolume, deleteRequest("vg0/"+name), codes.FailedPrecondition, "Retain")
 	}
 }

@@ -43,7 +43,20 @@ func TestValidate(t *testing.T) {
 		"somebody's as block":        {"vg0/theirs", func(r *request) { r.VolumeCapabilities[0] = capability(block) }, ""},
 		"somebody's on many nodes":   {"vg0/theirs", func(r *request) { r.VolumeCapabilities[0] = capability("ext4", multi) }, "MULTI_NODE"},
 		"ours by a hand-written ID":  {"vg0/pvc-1", func(*request) {}, ""},
-		"somebody's with parameters": {"vg0/theirs", func(r *request) { r.Parameters = map[string]string{"volumeGroup": "vg0"} }, ""},
+		"somebody's with parameters": {"vg0/theirs", func(r *request) { r.Parameters = map[string]string{"volumeGroup": "vg0"} }, `"volumeGroup"`},
+		"a volume context":           {"", func(r *request) { r.VolumeContext = map[string]string{"bogus": "1"} }, `volume_context ["bogus"]`},
+		"somebody's with a context":  {"vg0/theirs", func(r *request) { r.VolumeContext = map[string]string{"bogus": "1"} }, `volume_context ["bogus"]`},
+		"with mkfsOptions":           {"", func(r *request) { r.Parameters = map[string]string{"mkfsOptions": "-i 4096"} }, "mkfsOptions"},
+		"raw block of a class of xfs": {"vg0/raw:35971be6", func(r *request) {
+			r.VolumeCapabilities[0], r.Parameters = capability(block), map[string]string{"csi.storage.k8s.io/fstype": "xfs"}
+		}, ""},
+		"of a class of xfs": {"", func(r *request) {
+			r.Parameters = map[string]string{"csi.storage.k8s.io/fstype": "xfs"}
+		}, "holds ext4, not xfs"},
+		"ours by a hand-written ID, as block":       {"vg0/pvc-1", func(r *request) { r.VolumeCapabilities[0] = capability(block) }, "not block"},
+		"ours by a hand-written ID, as xfs":         {"vg0/pvc-1", func(r *request) { r.VolumeCapabilities[0] = capability("xfs") }, "not xfs"},
+		"raw block by a hand-written ID, as any":    {"vg0/raw", func(r *request) { r.VolumeCapabilities[0] = capability("") }, "block"},
+		"somebody's with an unsupported filesystem": {"vg0/theirs", func(r *request) { r.VolumeCapabilities[0] = capability("vfat") }, "vfat"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, withVG("vg1", lvmtest.VGOptions{}))

@@ -3,6 +3,7 @@ package driver
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"strings"
 
 	"github.com/lvm-csi/lvm-csi/pkg/lvm"
@@ -25,12 +26,17 @@ func (id volumeID) String() string {
 // byHand reports whether the ID is one that no driver gives out.
 func (id volumeID) byHand() bool { return id.node == "" }
 
-// parseVolumeID reads an ID. One that LVM could not have is an ID of no volume: errNotFound.
+// parseVolumeID reads an ID. One that LVM could not have is an ID of no volume: errNotFound. The names in IDs that drivers make are
+// held to our limits, those in IDs written by hand to LVM's.
 func parseVolumeID(s string) (volumeID, error) {
 	path, node, full := strings.Cut(s, ":")
 	vg, lv, ok := strings.Cut(path, "/")
 	id := volumeID{vg: vg, lv: lv, node: node}
-	if !ok || full && !isNodeHash(node) || lvm.CheckVGName(vg) != nil || lvm.CheckLVName(lv) != nil {
+	names := lvm.CheckForeign(vg, lv)
+	if full {
+		names = errors.Join(lvm.CheckVGName(vg), lvm.CheckLVName(lv))
+	}
+	if !ok || full && !isNodeHash(node) || names != nil {
 		return volumeID{}, notFoundf("volume %q: there is none of such an ID; it is <volume group>/<logical volume>:<8 hex digits>", s)
 	}
 	return id, nil

@@ -31,7 +31,7 @@ var noIDs = []string{
 	"x", "/", ":", "vg0", "vg0/", "/pvc-1", "vg0//pvc-1", "vg0/pvc-1/x", "../../etc/passwd", "vg0/..", "../pvc-1", "vg0/.", "vg0/../pvc-1:35971be6",
 	"vg0/pvc-1:", "vg0/pvc-1:3597", "vg0/pvc-1:35971BE6", "vg0/pvc-1:35971be6:35971be6", "vg0/pvc-1:zzzzzzzz", "vg0:35971be6", "vg0/-a:35971be6", "-vg/a:35971be6",
 	"vg0/snapshot1:35971be6", "vg0/x_rimage_0:35971be6", "vg0/pvc 1:35971be6", "vg0/pvc-1\n:35971be6", `vg0/"pvc":35971be6`, "vg0/@tag:35971be6",
-	"vg0/" + strings.Repeat("n", 64) + ":35971be6", strings.Repeat("v", 56) + "/pvc-1:35971be6", "/dev/vg0/pvc-1", strings.Repeat("é", 1000),
+	"vg0/" + strings.Repeat("n", 64) + ":35971be6", strings.Repeat("v", 56) + "/pvc-1:35971be6", "/dev/vg0/pvc-1", "vg0/" + strings.Repeat("n", 124), strings.Repeat("é", 1000),
 }
 
 // The hash is of the node ID alone, and must never change: it is in the IDs of all volumes.

@@ -90,7 +90,12 @@ func panicked(ctx context.Context, p any) error {
 
 // detach is for what follows the first change: it no longer ends with the call, only with the process.
 func (d *Driver) detach(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	stop := context.AfterFunc(d.life, cancel)
+	return endingWith(context.WithoutCancel(ctx), d.life)
+}
+
+// endingWith is ctx as long as other lasts.
+func endingWith(ctx, other context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(other, cancel)
 	return ctx, func() { stop(); cancel() }
 }

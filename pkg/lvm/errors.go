@@ -14,6 +14,8 @@ var (
 	// ErrNoVG: LVM looked and has no VG of that name for this host: it saw none and no device failed it meanwhile, or it
 	// is another host's (system ID), or several have the name. An unplugged VG looks the same.
 	ErrNoVG = errors.New("volume group not found")
+	// ErrForeign: the VG is another host's (its system ID says so). It is an ErrNoVG.
+	ErrForeign = fmt.Errorf("volume group of another host: %w", ErrNoVG)
 	// ErrExists: an LV of that name is there already.
 	ErrExists = errors.New("logical volume already exists")
 	// ErrNoSpace: too few free extents, or the VG's metadata area is full.
@@ -22,7 +24,7 @@ var (
 	ErrInUse = errors.New("logical volume is in use")
 	// ErrNotLarger: the LV already has the size it was to be extended to, or more.
 	ErrNotLarger = errors.New("logical volume is not smaller than that")
-	// ErrUnavailable: a PV is missing or unreadable.
+	// ErrUnavailable: a PV is missing or unreadable, or the VG is exported.
 	ErrUnavailable = errors.New("volume group is not wholly readable")
 	// ErrUnknown: a command was started and its outcome was not learnt.
 	ErrUnknown = errors.New("outcome of the command is unknown")
@@ -68,10 +70,11 @@ var kinds = []struct {
 	{regexp.MustCompile(`^No size change\.`), ErrNotLarger}, // 2.03.31, where "matches" is no error any more
 	{regexp.MustCompile(`^Logical volume \S+ (in use|contains a filesystem in use|is used by another device)`), ErrInUse},
 	{regexp.MustCompile(`^Cannot change VG \S+ while PVs are missing`), ErrUnavailable},
+	{regexp.MustCompile(`^Volume group \S+ is exported`), ErrUnavailable},
 	{regexp.MustCompile(`^Refusing (activation|refresh) of partial LV `), ErrUnavailable},
 	{regexp.MustCompile(`(?i)(error reading device|read failed|write failed|input/output error)`), ErrUnavailable},
 	{regexp.MustCompile(`^Volume group ".*" not found`), ErrNoVG},
-	{regexp.MustCompile(`^Cannot access VG \S+ with system ID `), ErrNoVG},
+	{regexp.MustCompile(`^Cannot access VG \S+ with system ID `), ErrForeign},
 	{regexp.MustCompile(`^Multiple VGs found with the same name`), ErrNoVG},
 }
 

@@ -9,7 +9,7 @@ import (
 // errNone is the kind of a failure that has errNone.
 var errNone = errors.New("no kind")
 
-var allKinds = []error{ErrNotFound, ErrNoVG, ErrExists, ErrNoSpace, ErrInUse, ErrNotLarger, ErrUnavailable, ErrUnknown}
+var allKinds = []error{ErrNotFound, ErrNoVG, ErrForeign, ErrExists, ErrNoSpace, ErrInUse, ErrNotLarger, ErrUnavailable, ErrUnknown}
 
 func TestFailureOfCapturedCommands(t *testing.T) {
 	want := map[string]error{
@@ -20,8 +20,8 @@ func TestFailureOfCapturedCommands(t *testing.T) {
 		"backup":                 nil,
 		"create-absurd":          ErrNoSpace,
 		"create-bad-name":        errNone,
-		"create-exported":        errNone,
-		"create-foreign":         ErrNoVG,
+		"create-exported":        ErrUnavailable,
+		"create-foreign":         ErrForeign,
 		"create-full":            ErrNoSpace,
 		"create-no-space":        ErrNoSpace,
 		"create-no-vg":           ErrNoVG,
@@ -45,7 +45,7 @@ func TestFailureOfCapturedCommands(t *testing.T) {
 		"remove-open":            ErrInUse,
 		"remove-selected-absent": nil,
 		"remove-selected-no-vg":  ErrNoVG,
-		"report-foreign":         ErrNoVG,
+		"report-foreign":         ErrForeign,
 		"report-no-vg":           ErrNoVG,
 		"report-two":             ErrNoVG,
 		"retag":                  nil,

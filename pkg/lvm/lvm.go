@@ -172,28 +172,38 @@ func (l *LVM) Remove(ctx context.Context, vg, lv, tag string) error {
 }
 
 // Backup writes the VG's metadata to LVM's backup folder, which the changes above leave out
-// (-A n) because LVM would also keep a copy of each state for 30 days.
+// (-A n) because LVM would also keep a copy of each state for 30 days. One that fails is due again at BackUpChanged.
 func (l *LVM) Backup(ctx context.Context, vg string) error {
-	return l.change(ctx, vg, backup, vg)
+	err := l.change(ctx, vg, backup, vg)
+	if err != nil {
+		l.vg(vg).changed.Store(true)
+	}
+	return err
 }
 
 const backup = "vgcfgbackup"
 
-// BackUpChanged writes a backup of each VG that has been changed since its last one.
+// BackUpChanged writes a backup of each VG that has been changed since its last one. One VG that hangs keeps no other from it.
 func (l *LVM) BackUpChanged(ctx context.Context) error {
 	l.mu.Lock()
 	vgs := maps.Clone(l.vgs)
 	l.mu.Unlock()
+	var all sync.WaitGroup
+	var mu sync.Mutex
 	var errs []error
 	for name, st := range vgs {
 		if !st.changed.Load() {
 			continue
 		}
-		if err := l.Backup(ctx, name); err != nil {
-			st.changed.Store(true) // next time
-			errs = append(errs, err)
-		}
+		all.Go(func() {
+			if err := l.Backup(ctx, name); err != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				errs = append(errs, err)
+			}
+		})
 	}
+	all.Wait()
 	return errors.Join(errs...)
 }
 

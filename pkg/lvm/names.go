@@ -32,7 +32,7 @@ func CheckVGName(name string) error {
 	return nil
 }
 
-// CheckLVName says why name cannot be the name of an LV, or returns nil.
+// CheckLVName says why name cannot be the name of an LV of ours, or returns nil.
 func CheckLVName(name string) error {
 	err := checkName(name)
 	switch {
@@ -40,12 +40,43 @@ func CheckLVName(name string) error {
 		return fmt.Errorf("logical volume name %q %w", name, err)
 	case mapped(name) > MaxLVName:
 		return fmt.Errorf("logical volume name %q is longer than %d bytes (each '-' counts twice)", name, MaxLVName)
-	case strings.HasPrefix(name, "snapshot"), strings.HasPrefix(name, "pvmove"):
-		return fmt.Errorf("logical volume name %q starts with a word that LVM reserves", name)
+	}
+	if err := checkReserved(name); err != nil {
+		return fmt.Errorf("logical volume name %q %w", name, err)
+	}
+	return nil
+}
+
+// CheckForeign says why vg and lv cannot be the names of an LV that somebody else made, or returns nil. Such names are held to the
+// limits of LVM (NAME_LEN) and of device-mapper (DM_NAME_LEN), not to ours.
+func CheckForeign(vg, lv string) error {
+	if err := checkName(vg); err != nil {
+		return fmt.Errorf("volume group name %q %w", vg, err)
+	}
+	err := checkName(lv)
+	if err == nil {
+		err = checkReserved(lv)
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("logical volume name %q %w", lv, err)
+	case len(MapperName(vg, lv)) > maxMapperName: // so neither is longer than LVM's 127 bytes
+		return fmt.Errorf("name %q is longer than %d bytes as device-mapper writes it (each '-' of the two names counts twice)", vg+"/"+lv, maxMapperName)
+	}
+	return nil
+}
+
+// maxMapperName is what device-mapper takes, in bytes.
+const maxMapperName = 127
+
+// checkReserved says which part of an LV name LVM reserves.
+func checkReserved(name string) error {
+	if strings.HasPrefix(name, "snapshot") || strings.HasPrefix(name, "pvmove") {
+		return fmt.Errorf("starts with a word that LVM reserves")
 	}
 	for _, r := range reserved {
 		if strings.Contains(name, r) {
-			return fmt.Errorf("logical volume name %q contains %q, which LVM reserves", name, r)
+			return fmt.Errorf("contains %q, which LVM reserves", r)
 		}
 	}
 	return nil
@@ -89,6 +120,11 @@ func CheckTag(tag string) error {
 // either doubled. Its device node is /dev/mapper/<MapperName>.
 func MapperName(vg, lv string) string {
 	return strings.ReplaceAll(vg, "-", "--") + "-" + strings.ReplaceAll(lv, "-", "--")
+}
+
+// MapperUUID is the device-mapper UUID of a visible LV: "LVM-" and the UUIDs of the VG and of the LV, each without its '-'.
+func MapperUUID(vg, lv string) string {
+	return "LVM-" + strings.ReplaceAll(vg+lv, "-", "")
 }
 
 // mapped is the length of name as written in a device-mapper name.

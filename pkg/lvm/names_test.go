@@ -58,6 +58,33 @@ func TestCheckNames(t *testing.T) {
 	}
 }
 
+func TestCheckForeign(t *testing.T) {
+	const mysql = "mysql-data-volume-for-the-production-cluster-in-frankfurt" // more than 63 bytes with each '-' doubled
+	for _, c := range []struct {
+		vg, lv string
+		legal  bool
+	}{
+		{"vg0", mysql, true},
+		{strings.Repeat("v", 63), strings.Repeat("l", 63), true},
+		{strings.Repeat("v", 63), strings.Repeat("l", 64), false},
+		{"v", strings.Repeat("l", 125), true},
+		{"v", strings.Repeat("-", 63), false},
+		{"v", "l" + strings.Repeat("-", 62), true},
+		{"v", "l" + strings.Repeat("-", 63), false},
+		{"", "a", false},
+		{"vg0", "", false},
+		{"vg0", "..", false},
+		{"..", "a", false},
+		{"vg0", "a/b", false},
+		{"vg0", "a_rmeta_0", false},
+		{"vg0", "snapshot1", false},
+	} {
+		if err := CheckForeign(c.vg, c.lv); (err == nil) != c.legal {
+			t.Errorf("%s/%s: %v", c.vg, c.lv, err)
+		}
+	}
+}
+
 func TestCheckTag(t *testing.T) {
 	for _, c := range []struct {
 		tag   string
@@ -108,5 +135,12 @@ func TestSectors(t *testing.T) {
 		if got := sectors(n); got != want {
 			t.Errorf("sectors(%d) = %s", n, got)
 		}
+	}
+}
+
+func TestMapperUUID(t *testing.T) {
+	got := MapperUUID("WE5Al2-qC2A-GZ3V-0lGf-5nkI-Dx7u-sUTpTl", "0oXHl9-3Nyw-MaUe-5pRB-uzNz-KWEm-Q0lHwT")
+	if want := "LVM-WE5Al2qC2AGZ3V0lGf5nkIDx7usUTpTl0oXHl93NywMaUe5pRBuzNzKWEmQ0lHwT"; got != want {
+		t.Errorf("%s, want %s", got, want)
 	}
 }

@@ -73,6 +73,8 @@ func (l *Linux) device(name string) (Device, error) {
 	switch {
 	case got[0] != name:
 		return Device{}, errNoNode
+	case sectors == 0 && err == nil:
+		return Device{}, fmt.Errorf("%s has no table: %w", path, ErrInactive)
 	case !strings.HasPrefix(got[1], "LVM-"):
 		return Device{}, fmt.Errorf("%s is a device-mapper device, but not LVM's: its UUID is %q", path, got[1])
 	case got[2] != "0":
@@ -80,15 +82,17 @@ func (l *Linux) device(name string) (Device, error) {
 	case err != nil:
 		return Device{}, fmt.Errorf("size of %s: %w", path, err)
 	}
-	return Device{Path: path, ID: id, Size: sectors * 512}, nil // sysfs counts in 512 bytes, whatever the disk's sectors are
+	return Device{Path: path, ID: id, UUID: got[1], Size: sectors * 512}, nil // sysfs counts in 512 bytes, whatever the disk's sectors are
 }
 
-// mapped tells whether the kernel has a device-mapper device of that name.
+// mapped tells whether the kernel has a device-mapper device of that name, with a table. One without, of size 0, is what
+// an lvcreate leaves that is killed before it loads the table; before Linux 5.15 udev hears nothing of it and makes no node.
 func (l *Linux) mapped(name string) bool {
-	all, _ := filepath.Glob(filepath.Join(l.sys, "block/dm-*/dm/name"))
-	for _, path := range all {
-		if got, err := readAttribute(path); err == nil && got == name {
-			return true
+	all, _ := filepath.Glob(filepath.Join(l.sys, "block/dm-*"))
+	for _, dir := range all {
+		if got, err := readAttribute(filepath.Join(dir, "dm/name")); err == nil && got == name {
+			size, err := readAttribute(filepath.Join(dir, "size"))
+			return err == nil && size != "0"
 		}
 	}
 	return false

@@ -2,6 +2,7 @@ package mounter
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -41,7 +42,7 @@ func TestDevice(t *testing.T) {
 	node("vg--0-stale", "253:1")  // of another device now
 	node("vg--0-stale2", "253:9") // of none
 	dev, err := l.Device(t.Context(), "vg-0", "a-1")
-	if want := (Device{Path: filepath.Join(l.mapper, "vg--0-a--1"), ID: "253:1", Size: 4 << 20}); err != nil || dev != want {
+	if want := (Device{Path: filepath.Join(l.mapper, "vg--0-a--1"), ID: "253:1", UUID: "LVM-abc", Size: 4 << 20}); err != nil || dev != want {
 		t.Errorf("got %+v, %v; want %+v", dev, err, want)
 	}
 	for lv, want := range map[string]error{
@@ -65,5 +66,30 @@ func TestDeviceNodeThatLags(t *testing.T) {
 	}()
 	if dev, err := l.Device(t.Context(), "vg", "a"); err != nil || dev.ID != "253:1" {
 		t.Errorf("got %+v, %v", dev, err)
+	}
+}
+
+// An lvcreate that is killed between making the device and loading its table leaves one of size 0, with a node or, before Linux
+// 5.15, without: the LV is to be activated, and nobody need wait for the node.
+func TestDeviceWithoutATable(t *testing.T) {
+	l, add, node := fakeSys(t)
+	for i, name := range []string{"vg-a", "vg-b"} {
+		id := fmt.Sprintf("253:%d", i)
+		add(id, name, "LVM-"+name, "0")
+		for _, size := range []string{filepath.Join(l.sys, "dev/block", id, "size"), filepath.Join(l.sys, "block/dm-"+id, "size")} {
+			if err := os.WriteFile(size, []byte("0\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	node("vg-a", "253:0")
+	start := time.Now()
+	for _, lv := range []string{"a", "b"} {
+		if _, err := l.Device(t.Context(), "vg", lv); !errors.Is(err, ErrInactive) {
+			t.Errorf("%s: %v", lv, err)
+		}
+	}
+	if took := time.Since(start); took > nodePatience/2 {
+		t.Errorf("it waited %s", took)
 	}
 }

@@ -31,6 +31,7 @@ var (
 type Device struct {
 	Path string // "/dev/mapper/vg0-pvc--1"
 	ID   string // "253:4", the same for every path of the device
+	UUID string // lvm.MapperUUID of the LV: another LV of that name has another
 	Size int64  // bytes
 }
 
@@ -69,6 +70,8 @@ type Mounter interface {
 	// Device finds the device of an active LV and makes sure that it is that LV's. It opens nothing.
 	// Errors: ErrInactive, ErrSuspended.
 	Device(ctx context.Context, vg, lv string) (Device, error)
+	// ActiveVGs names the VGs that have active LVs, in no order. It opens nothing and runs nothing.
+	ActiveVGs(ctx context.Context) ([]string, error)
 	// Claim opens a device exclusively and read-only, so that nobody can mount it until Close. It reads the device too:
 	// one whose disk is gone could still be opened.
 	// Errors: ErrInUse, after about a second of trying.

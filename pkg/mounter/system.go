@@ -1,6 +1,8 @@
 package mounter
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -31,15 +33,13 @@ func SystemVGs() ([]string, error) {
 			devices = append(devices, id)
 		}
 	}
-	swaps, err := os.ReadFile("/proc/swaps")
+	swaps, err := swapsOf("/proc/swaps")
 	if err != nil {
 		return nil, fmt.Errorf("looking for swap: %w", err)
 	}
-	for line := range strings.Lines(string(swaps)) {
-		if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "/") {
-			if id, err := blockNumber(name); err == nil {
-				devices = append(devices, id)
-			}
+	for _, name := range swaps {
+		if id, err := blockNumber(name); err == nil {
+			devices = append(devices, id)
 		}
 	}
 	var vgs []string
@@ -50,15 +50,38 @@ func SystemVGs() ([]string, error) {
 	return slices.Compact(vgs), nil
 }
 
-// vgsUnder names the VGs of a device in sysfs and of all devices under it.
-func vgsUnder(dir string) []string {
-	var vgs []string
-	uuid, err := os.ReadFile(filepath.Join(dir, "dm/uuid"))
-	if err == nil && strings.HasPrefix(string(uuid), "LVM-") {
-		if name, err := os.ReadFile(filepath.Join(dir, "dm/name")); err == nil {
-			vgs = append(vgs, vgOf(strings.TrimSpace(string(name))))
+// swapsOf lists what is swapped to, by the kernel's table (proc_swaps(5)). A kernel without swap has none.
+func swapsOf(table string) ([]string, error) {
+	text, err := os.ReadFile(table)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	var names []string
+	for line := range strings.Lines(string(text)) {
+		if name, _, _ := strings.Cut(line, " "); strings.HasPrefix(name, "/") {
+			names = append(names, name)
 		}
 	}
+	return names, err
+}
+
+// ActiveVGs implements Mounter. It reads what sysfs says of all device-mapper devices.
+func (l *Linux) ActiveVGs(ctx context.Context) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	devices, err := filepath.Glob(filepath.Join(l.sys, "block/dm-*"))
+	var vgs []string
+	for _, dir := range devices {
+		vgs = append(vgs, vgAt(dir)...)
+	}
+	slices.Sort(vgs)
+	return slices.Compact(vgs), err
+}
+
+// vgsUnder names the VGs of a device in sysfs and of all devices under it.
+func vgsUnder(dir string) []string {
+	vgs := vgAt(dir)
 	below, _ := filepath.Glob(filepath.Join(dir, "slaves/*"))
 	for _, slave := range below {
 		vgs = append(vgs, vgsUnder(slave)...)
@@ -66,7 +89,21 @@ func vgsUnder(dir string) []string {
 	return vgs
 }
 
-// vgOf is the VG's part of a device-mapper name: up to the first '-' that is not doubled.
+// vgAt names the VG of a device in sysfs, if it is LVM's.
+func vgAt(dir string) []string {
+	uuid, err := readAttribute(filepath.Join(dir, "dm/uuid"))
+	if err != nil || !strings.HasPrefix(uuid, "LVM-") {
+		return nil
+	}
+	name, err := readAttribute(filepath.Join(dir, "dm/name"))
+	if err != nil {
+		return nil // it has just gone
+	}
+	return []string{vgOf(name)}
+}
+
+// vgOf is the VG's part of a device-mapper name: up to the first '-' that is not doubled, as "dmsetup splitname" has it. No name
+// of an LV begins with '-'.
 func vgOf(name string) string {
 	for i := 0; i < len(name); i++ {
 		if name[i] != '-' {

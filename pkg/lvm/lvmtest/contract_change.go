@@ -56,16 +56,16 @@ var reportCases = []contractCase{
 		if !s.report(vg).Exported {
 			s.Error("not reported as exported")
 		}
-		if err := s.l.Create(s.ctx, lvm.NewLV{VG: vg, Name: "a", Size: mib}); err == nil || errors.Is(err, lvm.ErrNoVG) {
+		if err := s.l.Create(s.ctx, lvm.NewLV{VG: vg, Name: "a", Size: mib}); !errors.Is(err, lvm.ErrUnavailable) {
 			s.Errorf("Create: %v", err)
 		}
 	}},
 	{"a VG of another host", func(s *suite) {
 		vg := s.newVG(VGOptions{SystemID: "another"})
-		if _, err := s.l.Report(s.ctx, vg); !errors.Is(err, lvm.ErrNoVG) {
+		if _, err := s.l.Report(s.ctx, vg); !errors.Is(err, lvm.ErrForeign) {
 			s.Errorf("Report: %v", err)
 		}
-		if err := s.l.Create(s.ctx, lvm.NewLV{VG: vg, Name: "a", Size: mib}); !errors.Is(err, lvm.ErrNoVG) {
+		if err := s.l.Create(s.ctx, lvm.NewLV{VG: vg, Name: "a", Size: mib}); !errors.Is(err, lvm.ErrForeign) {
 			s.Errorf("Create: %v", err)
 		}
 	}},

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/lvm-csi/lvm-csi/pkg/lvm"
 )
 
 // Errors of Open.
@@ -16,7 +18,7 @@ var (
 // Device is the device-mapper device of an active LV.
 type Device struct {
 	ID            string   // "253:4"; another one after each activation
-	UUID          string   // the LV's: what is on the disk is its, whatever its device
+	UUID          string   // the LV's (lvm.MapperUUID): what is on the disk is its, whatever its device
 	Tags          []string // the LV's
 	Size          int64
 	Suspended     bool
@@ -33,9 +35,22 @@ func (f *Fake) Device(vg, lv string) (Device, bool) {
 		return Device{}, false
 	}
 	return Device{
-		ID: l.id(), UUID: l.uuid, Tags: slices.Clone(l.tags), Size: (int64(len(l.extents)) - l.unmapped) * v.extentSize,
+		ID: l.id(), UUID: lvm.MapperUUID(v.uuid, l.uuid), Tags: slices.Clone(l.tags), Size: (int64(len(l.extents)) - l.unmapped) * v.extentSize,
 		Suspended: l.suspended, InactiveTable: l.inactiveTable, Opens: l.opens,
 	}, true
+}
+
+// ActiveVGs names the VGs that have active LVs, sorted.
+func (f *Fake) ActiveVGs() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var names []string
+	for _, v := range f.sorted() {
+		if slices.ContainsFunc(v.lvs, func(l *lv) bool { return l.active }) {
+			names = append(names, v.name)
+		}
+	}
+	return names
 }
 
 // major is device-mapper's block device number, as seen on most nodes.

@@ -83,6 +83,20 @@ func (f *Fake) SetAllocatable(vg, pv string, allocatable bool) {
 	f.pv(vg, pv).allocatable = allocatable
 }
 
+// SetExported is vgexport or vgimport; it does not mind LVs that are active.
+func (f *Fake) SetExported(vg string, exported bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.vg(vg).exported = exported
+}
+
+// SetSystemID gives a VG to another host, or with "" back to this one.
+func (f *Fake) SetSystemID(vg, id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.vg(vg).systemID = id
+}
+
 // AddForeignLV makes an active LV as somebody else would: with these tags, or none.
 func (f *Fake) AddForeignLV(vg, name string, size int64, tags ...string) {
 	f.mu.Lock()

@@ -2,6 +2,8 @@ package mountertest
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lvm-csi/lvm-csi/pkg/mounter"
@@ -13,9 +15,20 @@ var deviceTests = map[string]func(*testing.T, *node){
 		if a.Size != size || b.Size != 8*mib || a.ID == b.ID || a.Path != lvPath(n.VG(), "a-1") {
 			t.Errorf("devices are %+v and %+v", a, b)
 		}
+		if a.UUID == b.UUID || !strings.HasPrefix(a.UUID, "LVM-") || len(a.UUID) != len("LVM-")+2*32 {
+			t.Errorf("UUIDs are %q and %q", a.UUID, b.UUID)
+		}
 		n.Extend(t, "a-1", 2*size)
-		if again := n.find(t, "a-1"); again.Size != 2*size || again.ID != a.ID {
+		if again := n.find(t, "a-1"); again.Size != 2*size || again.ID != a.ID || again.UUID != a.UUID {
 			t.Errorf("after an extension the device is %+v, was %+v", again, a)
+		}
+	},
+	"VGs with active LVs": func(t *testing.T, n *node) {
+		n.device(t, "a", size)
+		got, err := n.ActiveVGs(t.Context())
+		ok(t, err)
+		if !slices.Contains(got, n.VG()) {
+			t.Errorf("%s is not among %q", n.VG(), got)
 		}
 	},
 	"device of no LV": func(t *testing.T, n *node) {

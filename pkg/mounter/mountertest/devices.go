@@ -33,7 +33,16 @@ func (f *Fake) Device(ctx context.Context, vg, lv string) (mounter.Device, error
 		return mounter.Device{}, fmt.Errorf("%s: %w", path, mounter.ErrSuspended)
 	}
 	f.volumes[path] = volume{vg, lv}
-	return mounter.Device{Path: path, ID: d.ID, Size: d.Size}, nil
+	return mounter.Device{Path: path, ID: d.ID, UUID: d.UUID, Size: d.Size}, nil
+}
+
+// ActiveVGs implements mounter.Mounter.
+func (f *Fake) ActiveVGs(ctx context.Context) ([]string, error) {
+	f.note("ActiveVGs")
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return f.lvm.ActiveVGs(), nil
 }
 
 type closer func()
