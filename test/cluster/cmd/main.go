@@ -55,10 +55,10 @@ func run(ctx context.Context, args []string) error {
 	if len(args) > 0 {
 		verb = args[0]
 	}
-	switch {
-	case verb == "up":
+	switch verb {
+	case "up":
 		return up(ctx, dir, bin)
-	case verb == "serve":
+	case "serve":
 		return cluster.Serve(ctx, cluster.Config{Dir: dir, Nodes: nodes, Programs: map[string]string{"agent": filepath.Join(bin, "agent")}}, os.Stdout)
 	}
 	c, err := cluster.Connect(dir)
@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string) error {
 	case verb == "on" && len(args) > 2:
 		return on(ctx, c, args[1], args[2:])
 	}
-	return errors.New("say up, down, power-cut NODE, power-on NODE or on NODE program...")
+	return errors.New("say up, down, power-cut NODE, power-on NODE or on NODE and a program")
 }
 
 func on(ctx context.Context, c *cluster.Cluster, name string, words []string) error {
