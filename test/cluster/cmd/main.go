@@ -121,10 +121,15 @@ func up(ctx context.Context, dir, bin string) error {
 		return err
 	}
 	say(begin, "the nodes are ready")
+	loaded := make(chan error)
 	for _, n := range all {
-		if err := n.Load(ctx, images); err != nil {
-			return err
-		}
+		go func() { loaded <- n.Load(ctx, images) }()
+	}
+	for range all {
+		err = errors.Join(err, <-loaded)
+	}
+	if err != nil {
+		return err
 	}
 	say(begin, "the nodes have the images")
 	if err := c.Install(ctx, cluster.Release{Name: "lvm-csi", Repo: repo, Image: images[0].Name, Values: []string{"defaultVolumeGroup=vg0"}}); err != nil {

@@ -2,14 +2,17 @@
 # The program of a node: containerd and kubelet, as an operating system would run them. What must outlive a power cut is
 # on /dev/vdb: images, containers and kubelet's folder. The root file system does not.
 set -eu
-mount /dev/vdb /data 2>/dev/null || { mkdir -p /data && mount /dev/vdb /data; }
+mkdir -p /data
+mount /dev/vdb /data
 export PATH=/data/bin:$PATH
 hostname "$NODE"
 echo "127.0.0.1 localhost $NODE" >/etc/hosts
 
 /data/bin/agent & # first, so that whatever follows can be looked at
 
-card=$(basename /sys/class/net/e[nt]*)
+modprobe virtio_net
+udevadm settle # it renames the card
+card=$(basename /sys/class/net/e*)
 ip link set "$card" up
 ip addr add "10.0.$NUMBER.15/24" dev "$card"
 ip route add default via "10.0.$NUMBER.2"
