@@ -14,6 +14,9 @@ import (
 // Namespace is where the driver is installed.
 const Namespace = "lvm-csi"
 
+// Values are those of the release on the cluster: tests need not wait a minute for capacity that changed by hand.
+func Values() []string { return []string{"defaultVolumeGroup=vg0", "capacityPollInterval=15s"} }
+
 // Release is one installation of the chart.
 type Release struct {
 	Name   string   // "lvm-csi"

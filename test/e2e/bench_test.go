@@ -14,6 +14,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/lvm-csi/lvm-csi/test/cluster"
 )
 
 const rounds = 20
@@ -22,6 +24,12 @@ const rounds = 20
 // it takes: lvm commands, API requests of the driver's pods, memory.
 func TestStartTimes(t *testing.T) {
 	e := setup(t)
+	release := cluster.Release{Name: "lvm-csi", Repo: e.repo, Image: e.image, Values: cluster.Values()}
+	t.Cleanup(func() { e.check(e.Install(e.ctx, release)) })
+	usual := release
+	usual.Values = []string{"defaultVolumeGroup=vg0"} // and the chart's own for the rest
+	e.check(e.Install(e.ctx, usual))
+	e.eventually("the driver to be ready", e.driverReady)
 	class := e.class(nil)
 	for _, n := range e.nodesOn() {
 		e.countCommands(n.Name)

@@ -15,9 +15,9 @@ import (
 // TestToolsOfTheImage: with the tools of the image a volume lives as with those of the host.
 func TestToolsOfTheImage(t *testing.T) {
 	e := setup(t)
-	image := cluster.Release{Name: "lvm-csi", Repo: e.repo, Image: e.image, Values: []string{"defaultVolumeGroup=vg0", "tools=image"}}
-	host := image
-	host.Values = image.Values[:1]
+	host := cluster.Release{Name: "lvm-csi", Repo: e.repo, Image: e.image, Values: cluster.Values()}
+	image := host
+	image.Values = append([]string{"tools=image"}, host.Values...)
 	t.Cleanup(func() { e.check(e.Install(e.ctx, host)) })
 	e.check(e.Install(e.ctx, image))
 	e.eventually("the driver to be ready", e.driverReady)

@@ -132,7 +132,7 @@ func up(ctx context.Context, dir, bin string) error {
 		return err
 	}
 	say(begin, "the nodes have the images")
-	if err := c.Install(ctx, cluster.Release{Name: "lvm-csi", Repo: repo, Image: images[0].Name, Values: []string{"defaultVolumeGroup=vg0"}}); err != nil {
+	if err := c.Install(ctx, cluster.Release{Name: "lvm-csi", Repo: repo, Image: images[0].Name, Values: cluster.Values()}); err != nil {
 		return err
 	}
 	say(begin, "the driver is installed")
