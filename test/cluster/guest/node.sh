@@ -62,6 +62,7 @@ cgroupDriver: cgroupfs
 containerRuntimeEndpoint: unix:///run/containerd/containerd.sock
 failSwapOn: false
 resolvConf: ""
+syncFrequency: 15s # when a mounted volume is looked at for growth; a minute by default
 imageGCHighThresholdPercent: 100
 evictionHard: {memory.available: 50Mi}
 EOT
