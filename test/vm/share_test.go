@@ -21,14 +21,14 @@ func TestShare(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"argv": "./prog\x00a b\x00\x00c\nd\x00", "word": "WORD\n", "init.sh": initScript,
-		"work/prog": "#!/bin/sh\n", "work/data/x": "x",
+		"job/prog": "#!/bin/sh\n", "job/data/x": "x",
 	} {
 		got, err := os.ReadFile(filepath.Join(dir, path))
 		if err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v; want %q", path, got, err, want)
 		}
 	}
-	if info, err := os.Stat(filepath.Join(dir, "work/prog")); err != nil || info.Mode().Perm() != 0o755 {
+	if info, err := os.Stat(filepath.Join(dir, "job/prog")); err != nil || info.Mode().Perm() != 0o755 {
 		t.Errorf("program: %v %v, want to be executable", info.Mode(), err)
 	}
 }
