@@ -138,26 +138,53 @@ func TestKubeletRestarted(t *testing.T) {
 	stopped()
 }
 
-// TestAPIServerAway: while there is no API server, volumes that are bound are unmounted and mounted.
+// TestAPIServerAway: while there is no API server for a minute, a writer writes on, a volume is unmounted, and a driver that is killed comes
+// back and is registered again.
 func TestAPIServerAway(t *testing.T) {
 	e := setup(t)
 	class := e.class(nil)
-	e.claim("data", class, 64, nil)
-	e.pod("writer", []string{"data"}, onNode("node-1"))
-	e.running("writer")
+	for _, name := range []string{"writer", "leaver"} {
+		e.claim(name, class, 64, nil)
+		e.pod(name, []string{name}, onNode("node-1"))
+		e.running(name)
+	}
 	stopped := e.writing("writer")
+	leaving := e.volume("leaver").Name
+	driver, err := e.kube.CoreV1().Pods(cluster.Namespace).Get(e.ctx, e.driverPod("node-1"), metav1.GetOptions{})
+	e.check(err)
+
+	// kubelet knows that the pod is to go when it loses the API server.
+	e.kubectl("delete", "pod", "leaver", "--grace-period=5", "--wait=false")
+	e.eventually("kubelet to stop the pod", func() error {
+		if e.getPod("leaver").DeletionTimestamp == nil {
+			return fmt.Errorf("it has not been told")
+		}
+		return nil
+	})
+	begin := time.Now()
 	e.check(e.StopAPIServer(e.ctx))
-	// The container is started anew by kubelet alone; the driver as well.
-	e.on("node-1", "pkill -9 -x lvm-csi || true")
-	time.Sleep(time.Minute)
-	out := e.on("node-1", "curl -sf --max-time 5 http://127.0.0.1:10248/healthz 2>/dev/null; dmsetup ls | wc -l")
-	t.Logf("without the API server: %s", out)
+	t.Cleanup(func() { e.check(e.StartAPIServer(e.ctx)) })
+	e.within(time.Minute, "the volume to be unmounted", func() error {
+		if out := e.on("node-1", "grep "+leaving+" /proc/1/mountinfo || true"); out != "" {
+			return fmt.Errorf("mounted: %s", out)
+		}
+		return nil
+	})
+	e.on("node-1", "pkill -9 -x lvm-csi")
+	time.Sleep(2 * time.Second)
+	e.within(time.Minute, "the driver to be ready without an API server", func() error {
+		out := e.on("node-1", fmt.Sprintf(`exec 3<>/dev/tcp/%s/9809 && printf 'GET /readyz HTTP/1.0\r\n\r\n' >&3 && cat <&3 || true`, driver.Status.PodIP))
+		if !strings.Contains(out, " 200 ") {
+			return fmt.Errorf("it says: %s", out)
+		}
+		return nil
+	})
+	time.Sleep(time.Until(begin.Add(time.Minute)))
 	e.check(e.StartAPIServer(e.ctx))
 	e.eventually("the driver to be ready", e.driverReady)
 	stopped()
-	e.deletePod("writer")
-	e.pod("reader", []string{"data"}, onNode("node-1"))
-	e.running("reader")
+	e.pod("again", []string{"leaver"}, onNode("node-1"))
+	e.running("again")
 }
 
 // TestPowerCut: a node loses its power and comes back. Its LVs are not active then, and the pods run again with their data.

@@ -143,8 +143,7 @@ func TestStatic(t *testing.T) {
 			}
 			// The administrator's way out.
 			e.kubectl("patch", "pv", pv.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
-			e.kubectl("delete", "pv", pv.Name, "--wait=false")
-			e.kubectl("patch", "pv", pv.Name, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+			e.kubectl("delete", "pv", pv.Name, "--timeout=60s")
 			e.on(node, "e2fsck -fp /dev/vg0/mine && lvremove -qq -y vg0/mine")
 		})
 	}
