@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 )
 
 // TestDeleteTakesNothingAlong: an origin of a thick snapshot stays, with the snapshot.
@@ -179,7 +180,12 @@ func TestEraseInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	v = h.Volume(v.ID, "pvc-big", Block, v.Size)
-	wantCode(t, v.Stage(t.Context()), codes.Aborted) // it is at it again
+	// It is refused as being deleted until the deletion goes on by itself, and then as busy.
+	for err := v.Stage(t.Context()); status.Code(err) != codes.Aborted; err = v.Stage(t.Context()) {
+		if status.Code(err) != codes.FailedPrecondition || time.Now().After(deadline) {
+			t.Fatalf("staged while it is being deleted: %v", err)
+		}
+	}
 	for {
 		lvs, err := h.vg.LVs("lv_tags")
 		if err != nil {

@@ -62,6 +62,7 @@ func TestKillDriver(t *testing.T) {
 				if err := h.Start(dir); err != nil {
 					t.Fatal(err)
 				}
+				settled(t, filepath.Join(dir, "count"))
 				write(t, filepath.Join(dir, "count"), "")
 				write(t, filepath.Join(dir, "at"), fmt.Sprint(at))
 				var err error
@@ -71,6 +72,7 @@ func TestKillDriver(t *testing.T) {
 					err = v.Delete(t.Context())
 				}
 				killed := err != nil
+				write(t, filepath.Join(dir, "at"), "0") // a stop starts tools too
 				if killed {
 					interrupted++
 					if exit := h.Wait(); !strings.Contains(fmt.Sprint(exit), "killed") {
@@ -111,6 +113,18 @@ func TestKillDriver(t *testing.T) {
 	t.Logf("the driver was killed %d times", interrupted)
 	if interrupted < 10 {
 		t.Errorf("the driver was killed only %d times: it no longer runs its tools from PATH?", interrupted)
+	}
+}
+
+// settled waits until a driver that has just started runs no more tools, so that those of the call are counted alone.
+func settled(t *testing.T, count string) {
+	t.Helper()
+	const quiet = 700 * time.Millisecond
+	var last int64
+	for since := time.Now(); time.Since(since) < quiet; time.Sleep(50 * time.Millisecond) {
+		if info, err := os.Stat(count); err == nil && info.Size() != last {
+			last, since = info.Size(), time.Now()
+		}
 	}
 }
 
