@@ -16,6 +16,7 @@ import (
 const (
 	startTimeout = 30 * time.Second
 	startPause   = 10 * time.Second
+	busyPause    = time.Second // between two tries to go on with a deletion while a call has the volume
 )
 
 // allVGs is the name under which Start looks at every VG.
@@ -158,7 +159,18 @@ func (d *Driver) takeUp(ctx context.Context, vg *lvm.VG, doomed []string) {
 			return
 		}
 		logger.Info("Going on with an interrupted deletion", "volume", volume)
-		if err := d.goOnDeleting(ctx, volume); err != nil && !errors.Is(err, errBusy) {
+		err := d.goOnDeleting(ctx, volume)
+		for errors.Is(err, errBusy) { // by a call that is refused in a moment, such as NodeStage, or by its DeleteVolume
+			select {
+			case <-d.erasing.Done():
+				return
+			case <-ctx.Done():
+				return
+			case <-time.After(busyPause):
+			}
+			err = d.goOnDeleting(ctx, volume)
+		}
+		if err != nil {
 			logger.Error(err, "The deletion waits for its next DeleteVolume", "volume", volume)
 		}
 	}

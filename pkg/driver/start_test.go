@@ -223,3 +223,26 @@ func TestStartBesideAVGThatHangs(t *testing.T) {
 		}
 	}
 }
+
+// A call that has the volume in that moment, to be refused, does not end the deletion that is taken up.
+func TestDeletionGoesOnAfterABusyMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		id := w.create(t, "pvc-1", block, 64*mib)
+		if err := w.d.lvm.Retag(t.Context(), "vg0", "pvc-1", w.d.tags.state(deleting), ""); err != nil {
+			t.Fatal(err)
+		}
+		w.restart(t)
+		go func() {
+			_, _ = work(t.Context(), w.d, "vg0", "pvc-1", func(context.Context) (none struct{}, err error) {
+				time.Sleep(3 * time.Second)
+				return none, nil
+			})
+		}()
+		synctest.Wait()
+		w.d.Start(t.Context())
+		if w.find(id) != nil {
+			t.Error("the volume is there")
+		}
+	})
+}

@@ -185,6 +185,7 @@ func TestEraseInterrupted(t *testing.T) {
 		if status.Code(err) != codes.FailedPrecondition || time.Now().After(deadline) {
 			t.Fatalf("staged while it is being deleted: %v", err)
 		}
+		time.Sleep(500 * time.Millisecond) // each has the volume for a while
 	}
 	for {
 		lvs, err := h.vg.LVs("lv_tags")
