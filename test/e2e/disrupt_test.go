@@ -139,7 +139,7 @@ func TestKubeletRestarted(t *testing.T) {
 }
 
 // TestAPIServerAway: while there is no API server for a minute, a writer writes on, a volume is unmounted, and a driver that is killed comes
-// back and is registered again.
+// back and is healthy. (kubelet writes into the Node object when it registers a plugin, so that waits for the API server.)
 func TestAPIServerAway(t *testing.T) {
 	e := setup(t)
 	class := e.class(nil)
@@ -172,8 +172,8 @@ func TestAPIServerAway(t *testing.T) {
 	})
 	e.on("node-1", "pkill -9 -x lvm-csi")
 	time.Sleep(2 * time.Second)
-	e.within(time.Minute, "the driver to be ready without an API server", func() error {
-		out := e.on("node-1", fmt.Sprintf(`exec 3<>/dev/tcp/%s/9809 && printf 'GET /readyz HTTP/1.0\r\n\r\n' >&3 && cat <&3 || true`, driver.Status.PodIP))
+	e.within(time.Minute, "the driver to be healthy without an API server", func() error {
+		out := e.on("node-1", fmt.Sprintf(`exec 3<>/dev/tcp/%s/9809 && printf 'GET /healthz HTTP/1.0\r\n\r\n' >&3 && cat <&3 || true`, driver.Status.PodIP))
 		if !strings.Contains(out, " 200 ") {
 			return fmt.Errorf("it says: %s", out)
 		}
