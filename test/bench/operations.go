@@ -36,8 +36,8 @@ func (b *run) operations() []*operation {
 					return err
 				}
 			}
-			return all([]string{"blkid", "-p", "-u", "filesystem", b.device("ext4", i)}, []string{"e2fsck", "-p", b.device("ext4", i)},
-				[]string{"mount", "-t", "ext4", b.device("ext4", i), staging}, []string{"mount", "--bind", staging, target})
+			return all([]string{"blkid", "-p", "-u", "filesystem,crypto,other", "-o", "export", b.device("ext4", i)}, []string{"e2fsck", "-p", b.device("ext4", i)},
+				[]string{"mount", "-w", "-t", "ext4", b.device("ext4", i), staging}, []string{"mount", "--bind", staging, target})
 		}},
 		{name: "NodeExpandVolume, ext4", driver: func(i int) error { return b.volumes[fmt.Sprint("ext4", i)].Expand(b.ctx, 64*mib) }, hand: func(i int, lvm [][]string) error {
 			return all(lvm[0], []string{"resize2fs", b.device("ext4", i)})
