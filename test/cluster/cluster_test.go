@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net"
 	"net/http/httptest"
 	"os"
@@ -130,7 +131,7 @@ func TestProxy(t *testing.T) {
 
 func TestConnect(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Connect(dir); err != ErrDown { //nolint:errorlint // it is that very one
+	if _, err := Connect(dir); !errors.Is(err, ErrDown) {
 		t.Errorf("without a cluster: %v", err)
 	}
 	s := &state{dir: dir, APIPort: 1, Nodes: []NodeInfo{{Name: "node-1"}}}

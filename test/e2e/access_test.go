@@ -5,7 +5,6 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -21,7 +20,6 @@ func TestReadWriteOncePod(t *testing.T) {
 	e.running("first")
 	e.pod("second", []string{"data"}, nil)
 	e.event("second", "ReadWriteOncePod")
-	time.Sleep(soon)
 	if p := e.getPod("second"); p.Status.Phase != corev1.PodPending {
 		t.Errorf("the second pod is %s", p.Status.Phase)
 	}

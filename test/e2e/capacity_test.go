@@ -5,7 +5,6 @@ package e2e
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -124,6 +123,3 @@ func (e *env) grown(claim string, mebibytes int64) {
 		return nil
 	})
 }
-
-// soon is a while in which something that must not happen would.
-const soon = 10 * time.Second

@@ -170,9 +170,11 @@ func TestAPIServerAway(t *testing.T) {
 		}
 		return nil
 	})
-	e.on("node-1", "pkill -9 -x lvm-csi")
-	time.Sleep(2 * time.Second)
+	killed := e.on("node-1", "pgrep -x lvm-csi && pkill -9 -x lvm-csi")
 	e.within(time.Minute, "the driver to be healthy without an API server", func() error {
+		if now := e.on("node-1", "pgrep -x lvm-csi || true"); now == "" || now == killed {
+			return fmt.Errorf("it has not been started again")
+		}
 		out := e.on("node-1", fmt.Sprintf(`exec 3<>/dev/tcp/%s/9809 && printf 'GET /healthz HTTP/1.0\r\n\r\n' >&3 && cat <&3 || true`, driver.Status.PodIP))
 		if !strings.Contains(out, " 200 ") {
 			return fmt.Errorf("it says: %s", out)
