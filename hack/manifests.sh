@@ -25,6 +25,15 @@ render) cp "$tmp/lvm-csi.yaml" deploy/lvm-csi.yaml ;;
 check)
 	cmp -s "$tmp/lvm-csi.yaml" deploy/lvm-csi.yaml || { echo "deploy/lvm-csi.yaml is stale; run: make manifests" >&2; exit 1; }
 	hack/helm.sh lint --quiet --strict deploy/chart
+	# A name that is too long for a socket's path is refused here, and not by the driver on each node.
+	for length in 39 40; do
+		hack/helm.sh template some deploy/chart --set kubeletDir=/var/snap/microk8s/common/var/lib/kubelet \
+			--set-string "driverName=$(printf "%0${length}d" 0)" >/dev/null 2>"$tmp/refusal" && refused=no || refused=yes
+		case $length,$refused in
+		39,no | 40,yes) ;;
+		*) { echo "with a driverName of $length characters, refused: $refused" && cat "$tmp/refusal" && exit 1; } >&2 ;;
+		esac
+	done
 	for values in deploy/chart/ci/*-values.yaml; do
 		hack/helm.sh lint --quiet --strict deploy/chart --values "$values"
 		hack/helm.sh template some deploy/chart --namespace elsewhere --values "$values" >"$tmp/rendered.yaml"

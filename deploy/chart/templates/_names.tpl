@@ -27,8 +27,11 @@ app.kubernetes.io/part-of: {{ .Chart.Name }}
 {{- end }}
 
 {{- define "lvm-csi.check" -}}
-{{- $socket := printf "%s/csi.sock" (include "lvm-csi.pluginDir" .) -}}
+{{- /* The longer one first: with a name that fits it, both do. */}}
+{{- $registration := printf "%s/plugins_registry/%s-reg.sock" .Values.kubeletDir .Values.driverName -}}
+{{- range $socket := list $registration (printf "%s/csi.sock" (include "lvm-csi.pluginDir" .)) -}}
 {{- if gt (len $socket) 107 -}}
 {{- fail (printf "the socket %s is %d bytes long, and a Unix socket's path holds 107: shorten kubeletDir or driverName" $socket (len $socket)) -}}
+{{- end -}}
 {{- end -}}
 {{- end }}
