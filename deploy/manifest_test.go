@@ -286,6 +286,26 @@ func TestOnlyTheDriverIsPrivileged(t *testing.T) {
 	}
 }
 
+// TestScratchKeepsNoNode: the cluster autoscaler does not remove a node with an emptyDir that it was not told to disregard.
+func TestScratchKeepsNoNode(t *testing.T) {
+	for _, object := range decode(t, *manifest) {
+		deployment, ok := object.(*appsv1.Deployment)
+		if !ok {
+			continue
+		}
+		var scratch []string
+		for _, volume := range deployment.Spec.Template.Spec.Volumes {
+			if volume.EmptyDir != nil {
+				scratch = append(scratch, volume.Name)
+			}
+		}
+		const key = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes"
+		if got, want := deployment.Spec.Template.Annotations[key], strings.Join(scratch, ","); got != want {
+			t.Errorf("%s: annotation %s is %q, the emptyDirs are %q", deployment.Name, key, got, want)
+		}
+	}
+}
+
 // TestProvisioner pins the flags and variables that distributed provisioning needs.
 func TestProvisioner(t *testing.T) {
 	c := container(t, only[*appsv1.DaemonSet](t, decode(t, *manifest)).Spec.Template.Spec, "csi-provisioner")
