@@ -309,8 +309,9 @@ func TestScratchKeepsNoNode(t *testing.T) {
 // TestProvisioner pins the flags and variables that distributed provisioning needs.
 func TestProvisioner(t *testing.T) {
 	c := container(t, only[*appsv1.DaemonSet](t, decode(t, *manifest)).Spec.Template.Spec, "csi-provisioner")
-	for _, want := range []string{"--node-deployment", "--enable-capacity", "--capacity-ownerref-level=0", "--strict-topology",
-		"--immediate-topology=false", "--default-fstype=ext4", "--timeout=120s", "--retry-interval-max=30s"} {
+	for _, want := range []string{"--node-deployment", "--enable-capacity", "--capacity-for-immediate-binding=true",
+		"--capacity-ownerref-level=0", "--strict-topology", "--immediate-topology=false", "--default-fstype=ext4", "--timeout=120s",
+		"--retry-interval-max=30s"} {
 		if !slices.Contains(c.Args, want) {
 			t.Errorf("no argument %s", want)
 		}
