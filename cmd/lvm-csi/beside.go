@@ -19,14 +19,14 @@ import (
 const headerPatience = 5 * time.Second
 
 // serveBeside starts what the driver serves beside CSI: the registration with kubelet and the HTTP endpoint. stop ends both and
-// waits. Only an HTTP endpoint that cannot be had is an error.
-func serveBeside(o options) (stop func(), err error) {
+// waits. ready is the driver's part of /readyz. Only an HTTP endpoint that cannot be had is an error.
+func serveBeside(o options, ready func() error) (stop func(), err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
-	var registered func() error
+	checks := []func() error{ready}
 	if o.plugin.Folder != "" {
 		r := registration.New(o.plugin)
-		registered = r.Registered
+		checks = append(checks, r.Registered)
 		running.Go(func() { r.Serve(ctx) })
 	}
 	stop = func() { cancel(); running.Wait() }
@@ -38,7 +38,7 @@ func serveBeside(o options) (stop func(), err error) {
 		stop()
 		return nil, fmt.Errorf("--http-endpoint: %w", err)
 	}
-	server := &http.Server{Handler: health.Handler(o.socket, registered), ReadHeaderTimeout: headerPatience}
+	server := &http.Server{Handler: health.Handler(o.socket, checks...), ReadHeaderTimeout: headerPatience}
 	context.AfterFunc(ctx, func() { server.Close() })
 	running.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -70,13 +70,13 @@ func run(o options) error {
 	if err != nil {
 		return err
 	}
-	stopBeside, err := serveBeside(o)
+	d := driver.New(o.driver, lvm.New(tools.lvm), mounter.New(tools.prefix))
+	stopBeside, err := serveBeside(o, d.Ready)
 	if err != nil {
 		return err
 	}
 	// Last of all: without its registration kubelet takes the driver as gone from this node.
 	defer stopBeside()
-	d := driver.New(o.driver, lvm.New(tools.lvm), mounter.New(tools.prefix))
 	logger.Info("Serving", "version", buildVersion(), "driver", o.driver.Name, "node", o.driver.NodeID, "socket", o.socket,
 		"tools", o.tools, "prefix", tools.prefix, "defaultVolumeGroup", o.driver.DefaultVG, "systemVolumeGroups", o.driver.SystemVGs)
 	go d.Start(ctx)

@@ -69,7 +69,8 @@ func TestBadIDs(t *testing.T) {
 	table := map[string]answers{
 		"":                   {code: codes.InvalidArgument, undo: codes.InvalidArgument, words: []string{"volume_id is missing"}},
 		"vg0/pvc-9:35971be6": {code: codes.NotFound, words: []string{"pvc-9"}},
-		"vg0/pvc-9":          {code: codes.NotFound, words: []string{"pvc-9"}},
+		"vg0/pvc-9": {code: codes.NotFound, words: []string{"pvc-9"},
+			except: map[string]codes.Code{"DeleteVolume": codes.FailedPrecondition}},
 		"vg0/pvc-9:00000000": {code: codes.NotFound, words: []string{"another node", "node-1"},
 			except: map[string]codes.Code{"DeleteVolume": codes.FailedPrecondition}},
 		"vg9/pvc-9:00000000": {code: codes.NotFound, words: []string{"another node", "node-1"},

@@ -96,9 +96,7 @@ func (c *chaos) hook(ctx context.Context, args []string, run func() (lvm.Output,
 	case 2:
 		return answer(5)(ctx, args, run)
 	case 3:
-		if args[0] != "fullreport" || slices.Contains(args, "--nolocking") { // who waits for LVM's lock stops synctest's clock
-			time.Sleep(12 * time.Second) // longer than a call waits
-		}
+		time.Sleep(12 * time.Second) // longer than a call waits
 	case 4: // killed between its change of the metadata and that of the device
 		if args[0] == "lvextend" || args[0] == "lvchange" {
 			if _, lv := lvOf(args[len(args)-1]); c.active(lv) {

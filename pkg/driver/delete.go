@@ -62,13 +62,14 @@ func (d *Driver) remove(ctx context.Context, id volumeID) error {
 func (d *Driver) tryRemove(ctx context.Context, id volumeID, erased *string) error {
 	vg, lv, r, err := d.find(ctx, id)
 	switch {
+	case id.byHand() && (err == nil || errors.Is(err, lvm.ErrNotFound) || errors.Is(err, lvm.ErrNoVG)):
+		// Also where there is no such LV: without node affinity every node is asked, and success of any would take the PV away.
+		return preconditionf("logical volume %s/%s is not this driver's to delete; set the PV's persistentVolumeReclaimPolicy to Retain", id.vg, id.lv)
 	case errors.Is(err, lvm.ErrNotFound):
 		d.known.forget(id)
 		return nil
 	case errors.Is(err, errNotFound):
 		return as(errPrecondition, fmt.Errorf("%w; nothing was deleted", err))
-	case id.byHand() && (err == nil || errors.Is(err, lvm.ErrNoVG)):
-		return preconditionf("logical volume %s/%s is not this driver's to delete; set the PV's persistentVolumeReclaimPolicy to Retain", id.vg, id.lv)
 	case err != nil:
 		return err
 	}

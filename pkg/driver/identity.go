@@ -2,6 +2,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -26,16 +27,18 @@ func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabiliti
 	}}, nil
 }
 
-// Probe implements csi.IdentityServer: ready once LVM has answered, or at once where it is not to be used. It runs no command.
+// Probe implements csi.IdentityServer. The driver is always ready to be asked: external-provisioner waits for that before all else, and a
+// node whose LVM hangs must have the capacity zero published, not the one from before.
 func (d *Driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	return &csi.ProbeResponse{Ready: wrapperspb.Bool(d.ready())}, nil
+	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
 }
 
-func (d *Driver) ready() bool {
+// Ready is nil once LVM has answered of the default VG, or of any where there is none; at once where LVM is not to be used. It runs no command.
+func (d *Driver) Ready() error {
 	select {
 	case <-d.lvmOK:
-		return true
+		return nil
 	default:
-		return false
+		return errors.New("LVM has not answered yet; the driver's log says why")
 	}
 }

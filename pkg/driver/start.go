@@ -41,7 +41,7 @@ func (d *Driver) Start(ctx context.Context) {
 			vgs, err := d.look(ctx, name)
 			if err != nil {
 				message := "What an interruption left in the volume group waits: LVM does not answer"
-				if decides && !d.ready() {
+				if decides && d.Ready() != nil {
 					message = "Not ready: LVM does not answer; volumes in use go on, no new ones are made"
 				}
 				logger.Error(err, message, "volumeGroup", name)

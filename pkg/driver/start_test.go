@@ -17,7 +17,10 @@ import (
 
 func (w *world) ready(t *testing.T) bool {
 	t.Helper()
-	return must(t, w.d, (*Driver).Probe, &csi.ProbeRequest{}).GetReady().GetValue()
+	if !must(t, w.d, (*Driver).Probe, &csi.ProbeRequest{}).GetReady().GetValue() {
+		t.Error("the provisioner would wait, with the last capacity published")
+	}
+	return w.d.Ready() == nil
 }
 
 // Broken LVM means not ready and still serving: unmounts must go on.

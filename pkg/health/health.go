@@ -1,6 +1,6 @@
 // Package health answers over HTTP whether the driver lives and whether it is ready, for kubelet's probes.
 //
-// It asks the driver over the driver's own socket, as kubelet and the provisioner do. It refuses to ask LVM or the API
+// It asks the driver over the driver's own socket, as kubelet and the provisioner do, and its caller for what it cannot see itself. It refuses to ask LVM or the API
 // server: a disk or a network that hangs must not have the driver killed.
 package health
 
@@ -20,13 +20,13 @@ import (
 // patience is how long the driver may take for an answer that costs it nothing.
 const patience = 2 * time.Second
 
-// Handler serves /healthz and /readyz: 200 and "ok", or 503 and the reasons, each on a line. socket is the path of the driver's
-// socket. registered is nil when kubelet has accepted the driver; it is itself nil when the driver does not register.
-func Handler(socket string, registered func() error) http.Handler {
-	return handler(socket, registered, patience)
+// Handler serves /healthz, whether the driver answers on its socket, and /readyz, whether it does and each of ready is nil: 200 and "ok", or
+// 503 and the reasons, each on a line. socket is a path.
+func Handler(socket string, ready ...func() error) http.Handler {
+	return handler(socket, ready, patience)
 }
 
-func handler(socket string, registered func() error, patience time.Duration) http.Handler {
+func handler(socket string, ready []func() error, patience time.Duration) http.Handler {
 	mux := http.NewServeMux()
 	answer := func(path string, check func(context.Context) error) {
 		mux.HandleFunc("GET "+path, func(w http.ResponseWriter, r *http.Request) {
@@ -43,45 +43,24 @@ func handler(socket string, registered func() error, patience time.Duration) htt
 	}
 	answer("/healthz", func(ctx context.Context) error { return live(ctx, socket) })
 	answer("/readyz", func(ctx context.Context) error {
-		err := ready(ctx, socket)
-		if registered != nil {
-			err = errors.Join(err, registered())
+		err := live(ctx, socket)
+		for _, check := range ready {
+			err = errors.Join(err, check())
 		}
 		return err
 	})
 	return mux
 }
 
-// live asks the driver for its name.
+// live asks the driver for its name, over a connection of its own: one that was made earlier would not tell whether the socket is there still.
 func live(ctx context.Context, socket string) error {
-	return ask(socket, func(c csi.IdentityClient) error {
-		if _, err := c.GetPluginInfo(ctx, &csi.GetPluginInfoRequest{}); err != nil {
-			return fmt.Errorf("the driver does not answer on %s: %w", socket, err)
-		}
-		return nil
-	})
-}
-
-// ready asks the driver whether it is.
-func ready(ctx context.Context, socket string) error {
-	return ask(socket, func(c csi.IdentityClient) error {
-		probe, err := c.Probe(ctx, &csi.ProbeRequest{})
-		switch {
-		case err != nil:
-			return fmt.Errorf("the driver does not answer on %s: %w", socket, err)
-		case !probe.GetReady().GetValue():
-			return errors.New("LVM has not answered yet; the driver's log says why")
-		}
-		return nil
-	})
-}
-
-// ask makes one call over a connection of its own: one that was made earlier would not tell whether the socket is there still.
-func ask(socket string, call func(csi.IdentityClient) error) error {
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	return call(csi.NewIdentityClient(conn))
+	if _, err := csi.NewIdentityClient(conn).GetPluginInfo(ctx, &csi.GetPluginInfoRequest{}); err != nil {
+		return fmt.Errorf("the driver does not answer on %s: %w", socket, err)
+	}
+	return nil
 }

@@ -14,13 +14,12 @@ import (
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
 	"google.golang.org/grpc"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
 // driver is one that answers, or hangs.
 type driver struct {
 	csi.UnimplementedIdentityServer
-	ready, hangs bool
+	hangs bool
 }
 
 func (d driver) GetPluginInfo(ctx context.Context, _ *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
@@ -28,13 +27,6 @@ func (d driver) GetPluginInfo(ctx context.Context, _ *csi.GetPluginInfoRequest) 
 		<-ctx.Done()
 	}
 	return &csi.GetPluginInfoResponse{Name: "lvm-csi.io"}, ctx.Err()
-}
-
-func (d driver) Probe(ctx context.Context, _ *csi.ProbeRequest) (*csi.ProbeResponse, error) {
-	if d.hangs {
-		<-ctx.Done()
-	}
-	return &csi.ProbeResponse{Ready: wrapperspb.Bool(d.ready)}, ctx.Err()
 }
 
 // serve serves d, or nobody, and returns the socket's path and what ends it.
@@ -68,28 +60,29 @@ func get(t *testing.T, h http.Handler, path string) (int, string) {
 }
 
 func TestHandler(t *testing.T) {
-	registered := func() error { return nil }
+	yes := func() error { return nil }
+	unseen := func() error { return errors.New("LVM has not answered") }
 	patience := map[bool]time.Duration{false: time.Minute, true: 50 * time.Millisecond} // by whether it hangs
 	refused := func() error { return errors.New("kubelet refused the plugin: no such version") }
 	for name, tc := range map[string]struct {
 		driver      *driver
-		registered  func() error
+		checks      []func() error
 		live, ready int
 		notReadyFor []string
 		notLiveFor  string
 	}{
-		"all is well":           {driver: &driver{ready: true}, registered: registered, live: 200, ready: 200},
-		"without registration":  {driver: &driver{ready: true}, live: 200, ready: 200},
-		"LVM has not answered":  {driver: &driver{}, registered: registered, live: 200, ready: 503, notReadyFor: []string{"LVM has not answered"}},
-		"kubelet refused":       {driver: &driver{ready: true}, registered: refused, live: 200, ready: 503, notReadyFor: []string{"kubelet refused"}},
-		"both":                  {driver: &driver{}, registered: refused, live: 200, ready: 503, notReadyFor: []string{"LVM has not answered", "kubelet refused"}},
-		"nobody listens":        {registered: registered, live: 503, ready: 503, notReadyFor: []string{"does not answer"}, notLiveFor: "does not answer"},
+		"all is well":           {driver: &driver{}, checks: []func() error{yes, yes}, live: 200, ready: 200},
+		"nothing else to check": {driver: &driver{}, live: 200, ready: 200},
+		"LVM has not answered":  {driver: &driver{}, checks: []func() error{unseen, yes}, live: 200, ready: 503, notReadyFor: []string{"LVM has not answered"}},
+		"kubelet refused":       {driver: &driver{}, checks: []func() error{yes, refused}, live: 200, ready: 503, notReadyFor: []string{"kubelet refused"}},
+		"both":                  {driver: &driver{}, checks: []func() error{unseen, refused}, live: 200, ready: 503, notReadyFor: []string{"LVM has not answered", "kubelet refused"}},
+		"nobody listens":        {checks: []func() error{yes}, live: 503, ready: 503, notReadyFor: []string{"does not answer"}, notLiveFor: "does not answer"},
 		"the driver is stunned": {driver: &driver{hangs: true}, live: 503, ready: 503, notReadyFor: []string{"does not answer"}, notLiveFor: "does not answer"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			path, _ := serve(t, tc.driver)
-			h := handler(path, tc.registered, patience[tc.driver != nil && tc.driver.hangs])
+			h := handler(path, tc.checks, patience[tc.driver != nil && tc.driver.hangs])
 			for range 2 {
 				if code, body := get(t, h, "/healthz"); code != tc.live || !strings.Contains(body, tc.notLiveFor) || code == 200 && body != "ok\n" {
 					t.Errorf("/healthz: %d %q", code, body)
@@ -110,8 +103,8 @@ func TestHandler(t *testing.T) {
 
 // A driver that goes, and whose socket goes, is noticed although it was there before.
 func TestDriverThatGoes(t *testing.T) {
-	path, stop := serve(t, &driver{ready: true})
-	h := Handler(path, nil)
+	path, stop := serve(t, &driver{})
+	h := Handler(path)
 	if code, body := get(t, h, "/healthz"); code != 200 {
 		t.Fatalf("%d %q", code, body)
 	}
@@ -122,8 +115,8 @@ func TestDriverThatGoes(t *testing.T) {
 }
 
 func TestOtherPaths(t *testing.T) {
-	path, _ := serve(t, &driver{ready: true})
-	if code, _ := get(t, Handler(path, nil), "/"); code != http.StatusNotFound {
+	path, _ := serve(t, &driver{})
+	if code, _ := get(t, Handler(path), "/"); code != http.StatusNotFound {
 		t.Errorf("got %d", code)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -57,6 +58,12 @@ func (c *Cluster) Nodes() ([]NodeInfo, error) {
 		return nil, err
 	}
 	return s.Nodes, nil
+}
+
+// NodesOn lists the nodes that should be running.
+func (c *Cluster) NodesOn() ([]NodeInfo, error) {
+	all, err := c.Nodes()
+	return slices.DeleteFunc(all, func(n NodeInfo) bool { return n.Off }), err
 }
 
 // Join adds a node.

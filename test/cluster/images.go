@@ -122,17 +122,20 @@ func (b *builder) dockerfile(ctx context.Context, repo, name, version string) (I
 	if err != nil {
 		return Image{}, err
 	}
+	debian, golang := "", ""
 	for _, match := range from.FindAllStringSubmatch(string(text), -1) {
-		base := match[1]
-		switch {
+		switch base := match[1]; {
 		case strings.HasPrefix(base, "debian:"):
-			err = b.debian(ctx, base)
+			debian = canonical(base)
 		case strings.HasPrefix(base, "golang:"):
-			err = b.golang(ctx, base)
+			golang = base
 		}
-		if err != nil {
-			return Image{}, fmt.Errorf("making %s: %w", base, err)
-		}
+	}
+	if debian == "" || golang == "" {
+		return Image{}, fmt.Errorf("%s is not made from an image of Debian and one of Go", path)
+	}
+	if err := errors.Join(b.debian(ctx, debian), b.golang(ctx, golang, debian)); err != nil {
+		return Image{}, fmt.Errorf("making %s and %s: %w", debian, golang, err)
 	}
 	goproxy, err := goEnv(ctx, "GOPROXY")
 	if err != nil {
@@ -183,14 +186,10 @@ func (b *builder) debian(ctx context.Context, name string) error {
 	return b.bud(ctx, name, "FROM scratch\nADD root.tar /\nCMD [\"bash\"]\n", dir)
 }
 
-// golang makes an image with this machine's Go.
-func (b *builder) golang(ctx context.Context, name string) error {
+// golang makes an image with this machine's Go, from one of Debian.
+func (b *builder) golang(ctx context.Context, name, base string) error {
 	if b.has(ctx, name) {
 		return nil
-	}
-	base := "docker.io/library/debian:" + baseSuite + "-slim"
-	if err := b.debian(ctx, base); err != nil {
-		return err
 	}
 	root, err := goEnv(ctx, "GOROOT")
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/lvm-csi/lvm-csi/test/vm"
@@ -62,7 +63,7 @@ func (s *server) newNode(ctx context.Context, spec NodeSpec) (*node, error) {
 		return nil, err
 	}
 	for _, program := range []string{"containerd", "containerd-shim-runc-v2", "ctr", "kubelet", "agent"} {
-		if err := os.Link(s.programs[program], filepath.Join(tree, program)); err != nil {
+		if err := place(s.programs[program], filepath.Join(tree, program)); err != nil {
 			return nil, err
 		}
 	}
@@ -83,6 +84,19 @@ func (s *server) newNode(ctx context.Context, spec NodeSpec) (*node, error) {
 		return nil, err
 	}
 	return n, errors.Join(os.RemoveAll(filepath.Dir(tree)), s.state.add(n.NodeInfo))
+}
+
+// place makes to the same file as from, or a copy where they are on different filesystems.
+func place(from, to string) error {
+	err := os.Link(from, to)
+	if err == nil || !errors.Is(err, syscall.EXDEV) {
+		return err
+	}
+	data, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(to, data, 0o755) //nolint:gosec // a program
 }
 
 func (n *node) data() string      { return filepath.Join(n.dir, "data.img") }

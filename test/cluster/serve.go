@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // server keeps a cluster up.
@@ -34,8 +36,16 @@ type Config struct {
 
 // Serve brings up a cluster and keeps it until ctx ends or somebody asks it to end (Cluster.Down). Then nothing of it is left.
 func Serve(ctx context.Context, cfg Config, log io.Writer) (err error) {
-	if _, err := Connect(cfg.Dir); !errors.Is(err, ErrDown) {
-		return errors.Join(errors.New("a cluster is up already"), err)
+	if err := os.MkdirAll(filepath.Dir(cfg.Dir), 0o755); err != nil {
+		return err
+	}
+	lock, err := os.Create(cfg.Dir + ".lock")
+	if err != nil {
+		return err
+	}
+	defer lock.Close() // which unlocks it
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		return fmt.Errorf("a cluster is up or coming up already (%s is locked: %w)", lock.Name(), err)
 	}
 	built, err := programs(ctx, log)
 	if err != nil {
@@ -151,10 +161,10 @@ func (s *server) handler(down func()) http.Handler {
 		case n == nil:
 			answer(w, nil, fmt.Errorf("no node %q", r.PathValue("name")))
 		case r.PathValue("power") == "on":
-			answer(w, nil, s.on(n))
+			answer(w, nil, errors.Join(s.on(n), s.state.setOff(n.Name, false)))
 		default:
 			n.powerCut()
-			answer(w, nil, nil)
+			answer(w, nil, s.state.setOff(n.Name, true))
 		}
 	})
 	mux.HandleFunc("POST /apiserver/{power}", func(w http.ResponseWriter, r *http.Request) {

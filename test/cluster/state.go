@@ -42,6 +42,7 @@ type NodeInfo struct {
 	AgentPort   int    // of this host
 	KubeletPort int    // of this host
 	Token       string // for the agent
+	Off         bool
 }
 
 func nodeName(number int) string { return fmt.Sprintf("node-%d", number) }
@@ -60,6 +61,18 @@ func (s *state) nodes() []NodeInfo {
 func (s *state) add(n NodeInfo) error {
 	s.mu.Lock()
 	s.Nodes = append(s.Nodes, n)
+	s.mu.Unlock()
+	return s.save()
+}
+
+// setOff records whether a node is off.
+func (s *state) setOff(name string, off bool) error {
+	s.mu.Lock()
+	for i := range s.Nodes {
+		if s.Nodes[i].Name == name {
+			s.Nodes[i].Off = off
+		}
+	}
 	s.mu.Unlock()
 	return s.save()
 }

@@ -22,7 +22,7 @@ func quantity(mebibytes int64) resource.Quantity {
 // has zero; they follow what happens, and go with the node's pod.
 func TestCapacity(t *testing.T) {
 	e := setup(t)
-	class := e.class(nil)
+	class := e.class(unerased)
 	other := e.class(func(c *storagev1.StorageClass) { c.Parameters["volumeGroup"] = "vg1" })
 	same := func() error {
 		for node, want := range map[string]int64{"node-1": e.free("node-1", "vg0"), "node-2": e.free("node-2", "vg0")} {
@@ -65,6 +65,9 @@ func TestCapacity(t *testing.T) {
 	e.grown("grow", 256)
 	e.eventually("the numbers after an expansion", same)
 
+	t.Cleanup(func() {
+		e.on("node-2", "! pvs /dev/vde >/dev/null 2>&1 || { vgreduce -qq vg0 /dev/vde; pvremove -qq /dev/vde; }")
+	})
 	e.on("node-2", "vgextend -qq --metadatasize 4m vg0 /dev/vde")
 	e.eventually("the numbers after vgextend", same)
 	e.on("node-2", "vgreduce -qq vg0 /dev/vde && pvremove -qq /dev/vde")

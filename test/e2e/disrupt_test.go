@@ -26,20 +26,38 @@ func (e *env) driverPod(node string) string {
 	return pods.Items[0].Name
 }
 
-// writing starts a writer in a pod; stopped tells how many lines it wrote and fails when it met an error or stood still.
-func (e *env) writing(pod string) (stopped func()) {
-	e.in(pod, `(i=0; while [ ! -e /tmp/stop ]; do i=$((i+1)); echo $i >>/data/log && sync /data/log || echo failed >>/tmp/failed; sleep 0.2; done; touch /tmp/done) >/dev/null 2>&1 &`)
+// writing starts a writer in a pod, to a file or to a device: a line of eight bytes each 0.2 s, each after the one before. stopped fails when
+// the writer has met an error or stands still, or when a line is missing.
+func (e *env) writing(pod, path string) (stopped func()) {
+	e.in(pod, fmt.Sprintf(`(i=0; while [ ! -e /tmp/stop ]; do
+		printf '%%07d\n' $i | dd of=%[1]s bs=8 seek=$i conv=notrunc,fsync 2>/dev/null && i=$((i+1)) && echo $i >/tmp/lines || echo failed >>/tmp/failed; sleep 0.2
+		done; touch /tmp/done) >/dev/null 2>&1 &`, path))
 	return func() {
 		e.t.Helper()
-		before := e.number(pod, "tail -n 1 /data/log")
+		lines := "cat /tmp/lines || echo 0"
+		before := e.number(pod, lines)
 		e.eventually("the writer to write on", func() error {
-			if now := e.number(pod, "tail -n 1 /data/log"); now <= before {
+			if now := e.number(pod, lines); now <= before {
 				return fmt.Errorf("its last line is %d", now)
 			}
 			return nil
 		})
-		e.in(pod, "touch /tmp/stop; until [ -e /tmp/done ]; do sleep 0.1; done; [ ! -e /tmp/failed ] && [ $(wc -l </data/log) = $(tail -n 1 /data/log) ]")
+		e.in(pod, fmt.Sprintf(`touch /tmp/stop; until [ -e /tmp/done ]; do sleep 0.1; done; [ ! -e /tmp/failed ] &&
+			n=$(cat /tmp/lines) && [ "$(dd if=%s bs=8 count=$n 2>/dev/null | sha256sum)" = "$(seq -f %%07g 0 $((n-1)) | sha256sum)" ]`, path))
 	}
+}
+
+// writer makes a pod on a node, or on any if it is "", with a claim of the same name, that writes until stopped is called.
+func (e *env) writer(class, name, node string) (stopped func()) {
+	e.t.Helper()
+	e.claim(name, class, 64, nil)
+	e.pod(name, []string{name}, func(p *corev1.Pod) {
+		if node != "" {
+			onNode(node)(p)
+		}
+	})
+	e.running(name)
+	return e.writing(name, "/data/log")
 }
 
 // TestDriverKilled: the driver is killed while it provisions and while a pod writes, and is replaced by an update: no pod notices,
@@ -47,10 +65,7 @@ func (e *env) writing(pod string) (stopped func()) {
 func TestDriverKilled(t *testing.T) {
 	e := setup(t)
 	class := e.class(nil)
-	e.claim("written", class, 64, nil)
-	e.pod("writer", []string{"written"}, onNode("node-1"))
-	e.running("writer")
-	stopped := e.writing("writer")
+	stopped := e.writer(class, "writer", "node-1")
 
 	var names []string
 	for i := range 6 {
@@ -59,9 +74,8 @@ func TestDriverKilled(t *testing.T) {
 		e.pod(name, []string{name}, onNode("node-1"))
 		names = append(names, name)
 	}
-	for range 3 { // in the middle of it
-		time.Sleep(2 * time.Second)
-		e.on("node-1", "pkill -9 -x lvm-csi || true")
+	for range 2 { // in the middle of a CreateVolume; the second time when kubelet has started it again
+		e.on("node-1", "timeout 120 bash -c 'until pgrep -x mkfs.ext4 >/dev/null; do sleep 0.02; done' && pkill -9 -x lvm-csi")
 	}
 	e.running(names...)
 	e.eventually("the driver to be ready again", e.driverReady)
@@ -86,10 +100,7 @@ func TestDriverKilled(t *testing.T) {
 func TestRollingUpdate(t *testing.T) {
 	e := setup(t)
 	class := e.class(nil)
-	e.claim("written", class, 64, nil)
-	e.pod("writer", []string{"written"}, nil)
-	e.running("writer")
-	stopped := e.writing("writer")
+	stopped := e.writer(class, "writer", "")
 	e.kubectl("-n", cluster.Namespace, "rollout", "restart", "ds/lvm-csi")
 	e.claim("new", class, 64, nil)
 	e.pod("new", []string{"new"}, nil)
@@ -103,20 +114,25 @@ func TestRollingUpdate(t *testing.T) {
 func TestForcedDeletion(t *testing.T) {
 	e := setup(t)
 	e.claim("data", e.class(nil), 64, nil)
-	e.pod("user", []string{"data"}, func(p *corev1.Pod) {
-		// It does not end when it is told to, so that it is still there when the claim goes.
-		p.Spec.Containers[0].Command = []string{"bash", "-c", "trap '' TERM; echo data >/data/file; while true; do sleep 0.5; done"}
-		grace := int64(10)
-		p.Spec.TerminationGracePeriodSeconds = &grace
-	})
+	e.pod("user", []string{"data"}, nil)
 	node := e.running("user")
+	e.in("user", "head -c 1M /dev/urandom >/data/file; sync")
 	pv := e.volume("data")
+	// Something on the node keeps the volume from being unmounted, as a process in the state D would.
+	mounted := e.on(node, "awk '$5 ~ \"globalmount$\" {print $5}' /proc/1/mountinfo")
+	sum := e.on(node, "cd "+mounted+" && sha256sum file")
+	holder := e.on(node, "cd "+mounted+" && { setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $!; }")
+	letGo := func() { e.on(node, "kill "+holder+" 2>/dev/null || true") }
+	t.Cleanup(letGo)
 	e.kubectl("delete", "pod", "user", "--force", "--grace-period=0")
 	e.deleteClaim("data")
+	e.event(pv.Name, "it is mounted at")
+	if now := e.on(node, "cd "+mounted+" && echo 3 >/proc/sys/vm/drop_caches && sha256sum file"); now != sum {
+		t.Errorf("the file was %s and is %s", sum, now)
+	}
+	letGo()
 	e.eventually("the LV to go", func() error {
-		// While it is mounted its filesystem is whole.
-		out := e.on(node, "m=$(grep -m1 'globalmount' /proc/1/mountinfo | awk '{print $5}'); [ -z \"$m\" ] || cat $m/file; lvs --noheadings -o lv_name vg0")
-		if strings.Contains(out, strings.TrimPrefix(lv(pv), "vg0/")) {
+		if out := e.on(node, "lvs --noheadings -o lv_name vg0"); strings.Contains(out, strings.TrimPrefix(lv(pv), "vg0/")) {
 			return fmt.Errorf("it is there: %s", out)
 		}
 		return nil
@@ -127,10 +143,7 @@ func TestForcedDeletion(t *testing.T) {
 func TestKubeletRestarted(t *testing.T) {
 	e := setup(t)
 	class := e.class(nil)
-	e.claim("written", class, 64, nil)
-	e.pod("writer", []string{"written"}, onNode("node-1"))
-	e.running("writer")
-	stopped := e.writing("writer")
+	stopped := e.writer(class, "writer", "node-1")
 	e.on("node-1", "pkill -9 -x kubelet")
 	e.claim("new", class, 64, nil)
 	e.pod("new", []string{"new"}, onNode("node-1"))
@@ -143,29 +156,28 @@ func TestKubeletRestarted(t *testing.T) {
 func TestAPIServerAway(t *testing.T) {
 	e := setup(t)
 	class := e.class(nil)
-	for _, name := range []string{"writer", "leaver"} {
-		e.claim(name, class, 64, nil)
-		e.pod(name, []string{name}, onNode("node-1"))
-		e.running(name)
-	}
-	stopped := e.writing("writer")
+	stopped := e.writer(class, "writer", "node-1")
+	e.claim("leaver", class, 64, nil)
+	e.pod("leaver", []string{"leaver"}, func(p *corev1.Pod) {
+		onNode("node-1")(p)
+		grace := int64(10)
+		p.Spec.TerminationGracePeriodSeconds = &grace
+		p.Spec.Containers[0].Command = []string{"bash", "-c", "trap 'touch /data/told; sleep 5; exit 0' TERM; while true; do sleep 0.5; done"}
+	})
+	e.running("leaver")
 	leaving := e.volume("leaver").Name
 	driver, err := e.kube.CoreV1().Pods(cluster.Namespace).Get(e.ctx, e.driverPod("node-1"), metav1.GetOptions{})
 	e.check(err)
 
 	// kubelet knows that the pod is to go when it loses the API server.
-	e.kubectl("delete", "pod", "leaver", "--grace-period=5", "--wait=false")
-	e.eventually("kubelet to stop the pod", func() error {
-		if e.getPod("leaver").DeletionTimestamp == nil {
-			return fmt.Errorf("it has not been told")
-		}
-		return nil
-	})
+	e.kubectl("delete", "pod", "leaver", "--wait=false")
+	e.on("node-1", "timeout 60 bash -c 'until ls /var/lib/kubelet/pods/*/volumes/kubernetes.io~csi/"+leaving+"/mount/told >/dev/null 2>&1; do sleep 0.2; done'")
 	begin := time.Now()
 	e.check(e.StopAPIServer(e.ctx))
 	t.Cleanup(func() { e.check(e.StartAPIServer(e.ctx)) })
 	e.within(time.Minute, "the volume to be unmounted", func() error {
-		if out := e.on("node-1", "grep "+leaving+" /proc/1/mountinfo || true"); out != "" {
+		device := strings.ReplaceAll(strings.TrimPrefix(leaving, "vg0/"), "-", "--") // as the device mapper writes it
+		if out := e.on("node-1", fmt.Sprintf("grep -e %s -e %s /proc/1/mountinfo || true", leaving, device)); out != "" {
 			return fmt.Errorf("mounted: %s", out)
 		}
 		return nil
@@ -198,6 +210,10 @@ func TestPowerCut(t *testing.T) {
 	e.claim("raw", class, 64, blockMode)
 	e.blockPod("raw", "raw")
 	e.running("user", "raw")
+	for _, node := range []string{"node-1", "node-2"} {
+		e.on(node, "vgchange -qq --setautoactivation n vg0")
+		t.Cleanup(func() { e.on(node, "vgchange -qq --setautoactivation y vg0") })
+	}
 	e.in("user", "echo before >/data/file; sync")
 	e.in("raw", "echo before | dd of=/dev/data conv=fsync,notrunc 2>/dev/null")
 	raw := e.getPod("raw").Spec.NodeName
@@ -209,6 +225,9 @@ func TestPowerCut(t *testing.T) {
 			_, err := n.Run(e.ctx, nil, "test", "-e", "/run/node-up")
 			return err
 		})
+		if active := e.on(node, "lvs --noheadings -o lv_active vg0"); active != "" {
+			t.Errorf("LVs of %s are active before its kubelet has started: %q", node, active)
+		}
 	}
 	for pod, script := range map[string]string{"user": "cat /data/file", "raw": "head -n 1 /dev/data"} {
 		e.within(5*time.Minute, pod+" to have its data", func() error {

@@ -127,11 +127,15 @@ func (e *env) leftOver() error {
 	}
 	for _, pv := range volumes.Items {
 		if pv.Spec.CSI != nil && strings.HasPrefix(pv.Spec.CSI.Driver, driverName) {
-			return fmt.Errorf("PV %s of %s is left", pv.Name, pv.Spec.ClaimRef.Namespace)
+			return fmt.Errorf("PV %s is left", pv.Name)
 		}
 	}
+	if err := e.strayCapacity(); err != nil {
+		return err
+	}
 	for _, n := range e.nodesOn() {
-		out, err := n.Run(e.ctx, nil, "sh", "-c", `lvs --noheadings -o vg_name,lv_name,lv_tags; grep -E ' /dev/mapper/vg[0-9]| - devtmpfs .*dm-' /proc/1/mountinfo; dmsetup ls | grep -v '^No devices'; true`)
+		// A mounted device node is a file of devtmpfs: mountinfo's fourth field.
+		out, err := n.Run(e.ctx, nil, "sh", "-c", `lvs --noheadings -o vg_name,lv_name,lv_tags; grep ' /dev/mapper/vg[0-9]' /proc/1/mountinfo; awk '$4 ~ "^/dm-"' /proc/1/mountinfo; dmsetup ls | grep -v '^No devices'; true`)
 		if err != nil {
 			return err
 		}
@@ -142,17 +146,36 @@ func (e *env) leftOver() error {
 	return nil
 }
 
-// nodesOn are the nodes that answer.
+// strayCapacity finds capacity objects of classes that are gone, and a second one for a class and a node.
+func (e *env) strayCapacity() error {
+	classes, err := e.kube.StorageV1().StorageClasses().List(e.ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	all, err := e.kube.StorageV1().CSIStorageCapacities(cluster.Namespace).List(e.ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	seen := map[[2]string]bool{}
+	for _, c := range all.Items {
+		if !slices.ContainsFunc(classes.Items, func(class storagev1.StorageClass) bool { return class.Name == c.StorageClassName }) {
+			return fmt.Errorf("capacity object %s of class %s, which is gone, is left", c.Name, c.StorageClassName)
+		}
+		key := [2]string{c.StorageClassName, c.NodeTopology.MatchLabels[topologyKey]}
+		if seen[key] {
+			return fmt.Errorf("there are two capacity objects of class %s and node %s", key[0], key[1])
+		}
+		seen[key] = true
+	}
+	return nil
+}
+
+// nodesOn are the nodes that should be running.
 func (e *env) nodesOn() []cluster.NodeInfo {
 	e.t.Helper()
-	all, err := e.Nodes()
+	all, err := e.NodesOn()
 	e.check(err)
-	return slices.DeleteFunc(all, func(n cluster.NodeInfo) bool {
-		ctx, cancel := context.WithTimeout(e.ctx, 5*time.Second)
-		defer cancel()
-		_, err := n.Run(ctx, nil, "true")
-		return err != nil
-	})
+	return all
 }
 
 // node is a node by its name.
@@ -237,16 +260,17 @@ func (e *env) class(change func(*storagev1.StorageClass)) string {
 	if c.Provisioner != driverName {
 		want = 1 // that of TestKubeletDir is on one node
 	}
-	if *c.VolumeBindingMode == wait {
-		e.eventually("capacity of the class", func() error {
-			if found := e.capacities(c.Name); len(found) < want {
-				return fmt.Errorf("%d objects", len(found))
-			}
-			return nil
-		})
-	}
+	e.eventually("capacity of the class", func() error {
+		if found := e.capacities(c.Name); len(found) < want {
+			return fmt.Errorf("%d objects", len(found))
+		}
+		return nil
+	})
 	return c.Name
 }
+
+// unerased is for large volumes: writing zeroes to gigabytes shows nothing that a small volume does not.
+func unerased(c *storagev1.StorageClass) { c.Parameters["erase"] = "none" }
 
 func fsType(name string) func(*storagev1.StorageClass) {
 	return func(c *storagev1.StorageClass) { c.Parameters["csi.storage.k8s.io/fstype"] = name }

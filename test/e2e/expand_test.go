@@ -28,8 +28,11 @@ func TestExpand(t *testing.T) {
 				return e.number("user", map[bool]string{true: "blockdev --getsize64 /dev/data", false: "echo $(($(stat -f -c '%b * %S' /data)))"}[fs == "block"])
 			}
 			before := size()
+			path := map[bool]string{true: "/dev/data", false: "/data/written"}[fs == "block"]
+			stopped := e.writing("user", path)
 			e.resize("data", 640)
 			e.grown("data", 640)
+			stopped()
 			if now := size(); now < before*3/2 {
 				t.Errorf("the pod sees %d bytes, and saw %d", now, before)
 			}
@@ -38,6 +41,12 @@ func TestExpand(t *testing.T) {
 			}
 			e.deletePod("user")
 			e.resize("data", 960)
+			e.eventually("the PV to be resized", func() error {
+				if got := e.volume("data").Spec.Capacity[corev1.ResourceStorage]; got.Value() != 960*mib {
+					return fmt.Errorf("it has %s", got.String())
+				}
+				return nil
+			})
 			if fs == "block" {
 				e.blockPod("user", "data")
 			} else {
@@ -92,11 +101,12 @@ func TestImpossibleExpansion(t *testing.T) {
 	e.resize("data", tooMuch)
 	infeasible()
 	e.deletePod("user")
+	e.pod("again", []string{"data"}, nil)
+	e.event("again", "insufficient free space") // the mount waits for an expansion that cannot be
 	e.resize("data", 192)
-	e.pod("user", []string{"data"}, nil)
-	e.running("user")
+	e.running("again")
 	e.grown("data", 192)
-	if got := e.in("user", "cat /data/file"); got != "x" {
+	if got := e.in("again", "cat /data/file"); got != "x" {
 		t.Errorf("the file is %q", got)
 	}
 }

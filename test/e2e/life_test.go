@@ -94,9 +94,11 @@ func TestRetained(t *testing.T) {
 		return err
 	})
 	e.on(node, "lvs "+lv(pv))
-	// Whoever wants it again takes the old claim out of the PV.
-	e.kubectl("patch", "pv", pv.Name, "--type=json", "-p", `[{"op":"remove","path":"/spec/claimRef"},{"op":"replace","path":"/spec/persistentVolumeReclaimPolicy","value":"Delete"}]`)
+	// Whoever wants it again takes the old claim out of the PV; its policy must be Retain until the new claim has it.
+	e.kubectl("patch", "pv", pv.Name, "--type=json", "-p", `[{"op":"remove","path":"/spec/claimRef"}]`)
 	e.claim("again", class, 64, func(pvc *corev1.PersistentVolumeClaim) { pvc.Spec.VolumeName = pv.Name })
+	e.volume("again")
+	e.kubectl("patch", "pv", pv.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Delete"}}`)
 	e.pod("two", []string{"again"}, nil)
 	e.running("two")
 	if got := e.in("two", "cat /data/file"); got != "kept" {
@@ -111,6 +113,7 @@ func TestStatic(t *testing.T) {
 		t.Run(fmt.Sprintf("affinity-%t", affinity), func(t *testing.T) {
 			e := setup(t)
 			const node = "node-1"
+			t.Cleanup(func() { e.on(node, "! lvs vg0/mine >/dev/null 2>&1 || lvremove -qq -y vg0/mine") })
 			e.on(node, "lvcreate -qq -y -L 64m -n mine vg0 && mkfs.ext4 -q /dev/vg0/mine")
 			pv := &corev1.PersistentVolume{
 				ObjectMeta: metav1.ObjectMeta{Name: e.namespace},
@@ -138,13 +141,16 @@ func TestStatic(t *testing.T) {
 			e.deletePod("user")
 			e.deleteClaim("data")
 			e.event(pv.Name, "Retain")
+			if got := e.kubectl("get", "pv", pv.Name, "-o", "jsonpath={.status.phase}"); got != "Failed" && got != "Released" {
+				t.Errorf("the PV is %s", got)
+			}
 			if got := e.on(node, "lvs --noheadings -o lv_name vg0"); got != "mine" {
 				t.Errorf("the LVs are %q", got)
 			}
 			// The administrator's way out.
 			e.kubectl("patch", "pv", pv.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
 			e.kubectl("delete", "pv", pv.Name, "--timeout=60s")
-			e.on(node, "e2fsck -fp /dev/vg0/mine && lvremove -qq -y vg0/mine")
+			e.on(node, "e2fsck -fp /dev/vg0/mine")
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 // event that names the shortage, until space is freed.
 func TestFitsOnOneNode(t *testing.T) {
 	e := setup(t)
-	class := e.class(nil)
+	class := e.class(unerased)
 	large := e.free("node-1", "vg0") / mib
 	if other := e.free("node-2", "vg0") / mib; other >= large {
 		t.Fatalf("node-2 has %d MiB free and node-1 %d", other, large)
@@ -38,7 +38,7 @@ func TestFitsOnOneNode(t *testing.T) {
 // TestManyPods: of 20 pods at once, whose volumes fit on the cluster and not on one node, all run.
 func TestManyPods(t *testing.T) {
 	e := setup(t)
-	class := e.class(nil)
+	class := e.class(unerased)
 	const pods = 20
 	one, two := e.free("node-1", "vg0"), e.free("node-2", "vg0")
 	each := int64(0) // as much as fits: whole volumes on either node
@@ -73,22 +73,36 @@ func TestManyPods(t *testing.T) {
 func TestStaleCapacity(t *testing.T) {
 	e := setup(t)
 	class := e.class(nil)
-	e.on("node-1", "lvcreate -qq -y -W n -Z n -l 100%FREE -n filler vg0")
-	filled := true
-	t.Cleanup(func() {
-		if filled {
-			e.on("node-1", "lvremove -qq -y vg0/filler")
+	published := func() int64 {
+		c := e.capacities(class)["node-1"]
+		return c.Capacity.Value()
+	}
+	unfill := func() {
+		e.on("node-1", "for lv in tick filler; do ! lvs vg0/$lv >/dev/null 2>&1 || lvremove -qq -y vg0/$lv; done")
+	}
+	t.Cleanup(unfill)
+	// When a change by hand has been noticed, the next look is a whole poll interval away.
+	full := published()
+	e.on("node-1", "lvcreate -qq -y -W n -Z n -l 1 -n tick vg0")
+	e.eventually("a change by hand to be published", func() error {
+		if now := published(); now >= full {
+			return fmt.Errorf("%d bytes are published", now)
 		}
+		return nil
 	})
+	e.on("node-1", "lvcreate -qq -y -W n -Z n -l 100%FREE -n filler vg0")
 	e.claim("data", class, 1024, nil)
+	if published() < 1024*mib {
+		t.Fatal("the capacity that is published is not stale")
+	}
 	e.pod("user", []string{"data"}, nil)
+	e.event("data", "insufficient free space") // from node-1, which the scheduler prefers: it has more
 	if node := e.running("user"); node != "node-2" {
 		t.Errorf("it runs on %s", node)
 	}
 	e.deletePod("user")
 	e.deleteClaim("data")
-	e.on("node-1", "lvremove -qq -y vg0/filler")
-	filled = false
+	unfill()
 }
 
 // TestImmediate: with immediate binding a node with space is picked.
@@ -97,6 +111,7 @@ func TestImmediate(t *testing.T) {
 	class := e.class(func(c *storagev1.StorageClass) {
 		immediate := storagev1.VolumeBindingImmediate
 		c.VolumeBindingMode = &immediate
+		unerased(c)
 	})
 	large := e.free("node-1", "vg0") / mib // node-2 has less
 	e.claim("data", class, large, nil)

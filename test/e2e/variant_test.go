@@ -4,15 +4,60 @@ package e2e
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/lvm-csi/lvm-csi/test/cluster"
 )
 
-// TestToolsOfTheImage: with the tools of the image a volume lives as with those of the host.
+// TestExamples: the API server takes the manifest for those without Helm, and the examples run as they are, but for their image.
+func TestExamples(t *testing.T) {
+	e := setup(t)
+	apply := func(words ...string) {
+		e.t.Helper()
+		out, err := e.Command(e.ctx, append([]string{"apply"}, words...)...).CombinedOutput()
+		if err != nil {
+			t.Fatalf("kubectl apply %q: %v: %s", words, err, out)
+		}
+	}
+	apply("--dry-run=server", "-f", filepath.Join(e.repo, "deploy/lvm-csi.yaml"))
+	examples, err := filepath.Glob(filepath.Join(e.repo, "deploy/examples/*.yaml"))
+	e.check(err)
+	image := regexp.MustCompile(`image: \S+`)
+	for _, example := range examples {
+		text, err := os.ReadFile(example)
+		e.check(err)
+		local := filepath.Join(t.TempDir(), filepath.Base(example))
+		e.check(os.WriteFile(local, image.ReplaceAll(text, []byte("image: "+e.image)), 0o600))
+		if strings.HasPrefix(filepath.Base(example), "storageclass-") {
+			t.Cleanup(func() { _, _ = e.Command(e.ctx, "delete", "--ignore-not-found", "-f", local).CombinedOutput() })
+			apply("-f", local)
+			continue
+		}
+		// The classes come later by their names; what needs them waits.
+		apply("-n", e.namespace, "-f", local)
+	}
+	e.eventually("the StatefulSet to be made", func() error {
+		return first(e.kube.CoreV1().Pods(e.namespace).Get(e.ctx, "writer-0", metav1.GetOptions{}))
+	})
+	e.running("scratch", "writer-0")
+	e.eventually("the StatefulSet to be ready", func() error {
+		s, err := e.kube.AppsV1().StatefulSets(e.namespace).Get(e.ctx, "writer", metav1.GetOptions{})
+		if err == nil && s.Status.ReadyReplicas != *s.Spec.Replicas {
+			err = fmt.Errorf("%d of %d", s.Status.ReadyReplicas, *s.Spec.Replicas)
+		}
+		return err
+	})
+}
+
+// TestToolsOfTheImage: with the tools of the image a volume lives as with those of the host, which are away meanwhile.
 func TestToolsOfTheImage(t *testing.T) {
 	e := setup(t)
 	host := cluster.Release{Name: "lvm-csi", Repo: e.repo, Image: e.image, Values: cluster.Values()}
@@ -20,20 +65,38 @@ func TestToolsOfTheImage(t *testing.T) {
 	image.Values = append([]string{"tools=image"}, host.Values...)
 	t.Cleanup(func() { e.check(e.Install(e.ctx, host)) })
 	e.check(e.Install(e.ctx, image))
+	const away = "for tool in lvm mkfs.ext4 mke2fs mkfs.xfs mkfs.btrfs blkid resize2fs xfs_growfs; do p=/usr/sbin/$tool; "
+	for _, n := range e.nodesOn() {
+		t.Cleanup(func() { e.on(n.Name, away+"[ ! -e $p.away ] || mv $p.away $p; done") })
+		e.on(n.Name, away+"[ ! -e $p ] || mv $p $p.away; done")
+	}
 	e.eventually("the driver to be ready", e.driverReady)
-	for _, fs := range []string{"ext4", "xfs", "btrfs"} {
+	all := []string{"ext4", "xfs", "btrfs", "block"}
+	for _, fs := range all {
+		if fs == "block" {
+			e.claim(fs, e.class(nil), 320, blockMode)
+			e.blockPod(fs, fs)
+			continue
+		}
 		e.claim(fs, e.class(fsType(fs)), 320, nil)
 		e.pod(fs, []string{fs}, nil)
 	}
-	e.running("ext4", "xfs", "btrfs")
-	for _, fs := range []string{"ext4", "xfs", "btrfs"} {
-		e.in(fs, "echo x >/data/file; sync")
+	e.running(all...)
+	for _, fs := range all {
+		if fs != "block" {
+			e.in(fs, "echo x >/data/file; sync")
+		}
 		e.resize(fs, 400)
 		e.grown(fs, 400)
-		e.deletePod(fs)
-		e.deleteClaim(fs)
 	}
-	e.eventually("all to be gone", e.leftOver)
+	e.deletePod(all...)
+	for _, fs := range all {
+		pv := e.volume(fs).Name
+		e.deleteClaim(fs)
+		e.eventually("the volume to go", func() error {
+			return gone(first(e.kube.CoreV1().PersistentVolumes().Get(e.ctx, pv, metav1.GetOptions{})))
+		})
+	}
 }
 
 // TestKubeletDir: a node joins whose kubelet has its directory elsewhere; a second installation, with a name of its own, serves it.

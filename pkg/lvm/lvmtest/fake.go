@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
+
 	"github.com/lvm-csi/lvm-csi/pkg/lvm"
 )
 
@@ -24,8 +26,8 @@ import (
 type Fake struct {
 	mu         sync.Mutex // guards all below; never held while a hook runs
 	vgs        map[string]*vg
-	locks      map[string]*sync.RWMutex // LVM's own lock of each VG name
-	changing   map[string]bool          // VGs with a change under way
+	locks      map[string]*semaphore.Weighted // LVM's own lock of each VG name; whoever has it all has it alone
+	changing   map[string]bool                // VGs with a change under way
 	commands   []string
 	hook       Hook
 	unkillable bool
@@ -43,7 +45,7 @@ type Hook func(ctx context.Context, args []string, run func() (lvm.Output, error
 
 // New returns a node without volume groups.
 func New() *Fake {
-	return &Fake{vgs: map[string]*vg{}, locks: map[string]*sync.RWMutex{}, changing: map[string]bool{}, clock: 1700000000}
+	return &Fake{vgs: map[string]*vg{}, locks: map[string]*semaphore.Weighted{}, changing: map[string]bool{}, clock: 1700000000}
 }
 
 // SetHook makes h run around each later command; nil ends that.
@@ -111,14 +113,10 @@ func (f *Fake) locked(ctx context.Context, args []string, hook Hook) (lvm.Output
 	case cmd.changes():
 		defer f.beginChange(name, args)()
 		if cmd.name != "dmsetup" {
-			l := f.lock(name)
-			l.Lock()
-			defer l.Unlock()
+			defer f.lock(name, whole)()
 		}
 	case !cmd.has("--nolocking") && name != "":
-		l := f.lock(name)
-		l.RLock()
-		defer l.RUnlock()
+		defer f.lock(name, 1)()
 	}
 	return hook(ctx, args, func() (lvm.Output, error) {
 		f.mu.Lock()
@@ -127,21 +125,24 @@ func (f *Fake) locked(ctx context.Context, args []string, hook Hook) (lvm.Output
 	})
 }
 
-func (f *Fake) lock(vg string) *sync.RWMutex {
+// whole is all of a lock; a report takes 1 of it.
+const whole = 1 << 30
+
+// lock takes a part of LVM's lock of a VG. Like lvm itself it waits for as long as it takes. A semaphore rather than a mutex: synctest's
+// clock does not stand still for whoever waits for one.
+func (f *Fake) lock(vg string, part int64) (unlock func()) {
 	f.mu.Lock()
-	defer f.mu.Unlock()
 	if f.locks[vg] == nil {
-		f.locks[vg] = &sync.RWMutex{}
+		f.locks[vg] = semaphore.NewWeighted(whole)
 	}
-	return f.locks[vg]
+	l := f.locks[vg]
+	f.mu.Unlock()
+	_ = l.Acquire(context.Background(), part) // fails only when its context ends
+	return func() { l.Release(part) }
 }
 
 // LockVG takes LVM's lock of a VG as a change by another process does, until unlock is called.
-func (f *Fake) LockVG(vg string) (unlock func()) {
-	l := f.lock(vg)
-	l.Lock()
-	return sync.OnceFunc(l.Unlock)
-}
+func (f *Fake) LockVG(vg string) (unlock func()) { return sync.OnceFunc(f.lock(vg, whole)) }
 
 // beginChange notes a change of a VG, and a violation when one is under way: pkg/lvm sends one at a time.
 func (f *Fake) beginChange(vg string, args []string) (end func()) {

@@ -113,7 +113,7 @@ func up(ctx context.Context, dir, bin string) error {
 		return err
 	}
 	say(begin, "images are built")
-	all, err := c.Nodes()
+	all, err := c.NodesOn()
 	if err != nil {
 		return err
 	}
