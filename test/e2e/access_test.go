@@ -12,7 +12,7 @@ import (
 
 // TestReadWriteOncePod: a second pod does not get the volume while the first has it.
 func TestReadWriteOncePod(t *testing.T) {
-	e := setup(t)
+	e := share(t)
 	e.claim("data", e.class(nil), 64, func(pvc *corev1.PersistentVolumeClaim) {
 		pvc.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}
 	})
@@ -29,7 +29,7 @@ func TestReadWriteOncePod(t *testing.T) {
 
 // TestTwoPods: two pods of one node share a ReadWriteOnce volume; one of them may have it read-only.
 func TestTwoPods(t *testing.T) {
-	e := setup(t)
+	e := share(t)
 	e.claim("data", e.class(nil), 64, nil)
 	e.pod("writer", []string{"data"}, nil)
 	node := e.running("writer")
@@ -51,7 +51,7 @@ func TestTwoPods(t *testing.T) {
 
 // TestMountsOfAPod: fsGroup with a pod that is not root, mount options, subPath.
 func TestMountsOfAPod(t *testing.T) {
-	e := setup(t)
+	e := share(t)
 	class := e.class(func(c *storagev1.StorageClass) { c.MountOptions = []string{"noatime", "nodiratime"} })
 	e.claim("data", class, 64, nil)
 	e.pod("user", []string{"data"}, func(p *corev1.Pod) {

@@ -42,7 +42,7 @@ func TestStartTimes(t *testing.T) {
 	remove := func(names ...string) {
 		e.deletePod(names...)
 		_ = e.kube.CoreV1().PersistentVolumeClaims(e.namespace).DeleteCollection(e.ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-		e.eventually("the volumes to go", e.leftOver)
+		e.eventually("the volumes to go", e.left)
 	}
 
 	var times [2][]time.Duration

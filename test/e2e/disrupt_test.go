@@ -119,7 +119,7 @@ func TestForcedDeletion(t *testing.T) {
 	e.in("user", "head -c 1M /dev/urandom >/data/file; sync")
 	pv := e.volume("data")
 	// Something on the node keeps the volume from being unmounted, as a process in the state D would.
-	mounted := e.on(node, "awk '$5 ~ \"globalmount$\" {print $5}' /proc/1/mountinfo")
+	mounted := e.on(node, "awk '$5 ~ \"^/var/lib/kubelet/.*globalmount$\" {print $5}' /proc/1/mountinfo")
 	sum := e.on(node, "cd "+mounted+" && sha256sum file")
 	holder := e.on(node, "cd "+mounted+" && { setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $!; }")
 	letGo := func() { e.on(node, "kill "+holder+" 2>/dev/null || true") }

@@ -69,22 +69,39 @@ type shared struct {
 }
 
 // env is what one test has: a namespace of its own, in which it makes pods and claims. When the test ends they are deleted, and
-// nothing of the driver may be left anywhere.
+// nothing of it may be left anywhere; when all have ended, nothing of the driver at all.
 type env struct {
 	*shared
 	t         *testing.T
 	ctx       context.Context
 	namespace string
+	alone     bool            // on the cluster
+	lvs       map[string]bool // of volumes that the test was seen to have
 }
 
+// setup begins a test that has the cluster for itself.
 func setup(t *testing.T) *env {
+	t.Helper()
+	e := begin(t)
+	e.alone = true
+	return e
+}
+
+// share begins a test that runs beside others: it leaves the driver, the nodes and most of their space alone.
+func share(t *testing.T) *env {
+	t.Helper()
+	t.Parallel()
+	return begin(t)
+}
+
+func begin(t *testing.T) *env {
 	t.Helper()
 	s, err := connect()
 	if err != nil {
 		t.Fatal(err)
 	}
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	e := &env{shared: s, t: t, ctx: context.WithoutCancel(t.Context()), namespace: fmt.Sprintf("%.40s-%d", name, time.Now().Unix()%100000)}
+	e := &env{shared: s, t: t, ctx: context.WithoutCancel(t.Context()), namespace: fmt.Sprintf("%.40s-%d", name, time.Now().Unix()%100000), lvs: map[string]bool{}}
 	e.check(first(s.kube.CoreV1().Namespaces().Create(e.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}, metav1.CreateOptions{})))
 	t.Cleanup(e.clean)
 	return e
@@ -105,6 +122,7 @@ func (e *env) clean() {
 	if e.t.Failed() {
 		e.describe()
 	}
+	_ = e.left()     // to know what there is
 	zero := int64(1) // 0 would take pods away before kubelet has unmounted
 	pods := e.kube.CoreV1().Pods(e.namespace)
 	_ = pods.DeleteCollection(e.ctx, metav1.DeleteOptions{GracePeriodSeconds: &zero}, metav1.ListOptions{})
@@ -116,12 +134,46 @@ func (e *env) clean() {
 		}
 		return fmt.Errorf("it is there: %w", err)
 	})
-	e.eventually("nothing to be left over", e.leftOver)
+	e.eventually("nothing to be left over", e.left)
+}
+
+// left says what there is of the test's volumes, or of anybody's when it is alone, when there should be nothing.
+func (e *env) left() error {
+	if e.alone {
+		return e.leftOver(e.ctx)
+	}
+	volumes, err := e.kube.CoreV1().PersistentVolumes().List(e.ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, pv := range volumes.Items {
+		if pv.Spec.CSI != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == e.namespace {
+			e.lvs[strings.TrimPrefix(lv(&pv), "vg0/")] = true
+			err = fmt.Errorf("PV %s is left", pv.Name)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	for _, n := range e.nodesOn() {
+		out, err := n.Run(e.ctx, nil, "sh", "-c", "lvs --noheadings -o lv_name; dmsetup ls; cat /proc/1/mountinfo")
+		if err != nil {
+			return err
+		}
+		for name := range e.lvs {
+			for line := range strings.Lines(out) {
+				if strings.Contains(line, name) || strings.Contains(line, strings.ReplaceAll(name, "-", "--")) {
+					return fmt.Errorf("%s has left: %s", n.Name, line)
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // leftOver says what there is of the driver on the cluster, when there should be nothing.
-func (e *env) leftOver() error {
-	volumes, err := e.kube.CoreV1().PersistentVolumes().List(e.ctx, metav1.ListOptions{})
+func (s *shared) leftOver(ctx context.Context) error {
+	volumes, err := s.kube.CoreV1().PersistentVolumes().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -130,12 +182,16 @@ func (e *env) leftOver() error {
 			return fmt.Errorf("PV %s is left", pv.Name)
 		}
 	}
-	if err := e.strayCapacity(); err != nil {
+	if err := s.strayCapacity(ctx); err != nil {
 		return err
 	}
-	for _, n := range e.nodesOn() {
+	nodes, err := s.NodesOn()
+	if err != nil {
+		return err
+	}
+	for _, n := range nodes {
 		// A mounted device node is a file of devtmpfs: mountinfo's fourth field.
-		out, err := n.Run(e.ctx, nil, "sh", "-c", `lvs --noheadings -o vg_name,lv_name,lv_tags; grep ' /dev/mapper/vg[0-9]' /proc/1/mountinfo; awk '$4 ~ "^/dm-"' /proc/1/mountinfo; dmsetup ls | grep -v '^No devices'; true`)
+		out, err := n.Run(ctx, nil, "sh", "-c", `lvs --noheadings -o vg_name,lv_name,lv_tags; grep ' /dev/mapper/vg[0-9]' /proc/1/mountinfo; awk '$4 ~ "^/dm-"' /proc/1/mountinfo; dmsetup ls | grep -v '^No devices'; true`)
 		if err != nil {
 			return err
 		}
@@ -147,12 +203,12 @@ func (e *env) leftOver() error {
 }
 
 // strayCapacity finds capacity objects of classes that are gone, and a second one for a class and a node.
-func (e *env) strayCapacity() error {
-	classes, err := e.kube.StorageV1().StorageClasses().List(e.ctx, metav1.ListOptions{})
+func (s *shared) strayCapacity(ctx context.Context) error {
+	classes, err := s.kube.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
-	all, err := e.kube.StorageV1().CSIStorageCapacities(cluster.Namespace).List(e.ctx, metav1.ListOptions{})
+	all, err := s.kube.StorageV1().CSIStorageCapacities(cluster.Namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
 	}
@@ -299,9 +355,21 @@ func (e *env) free(node, vg string) int64 {
 }
 
 func TestMain(m *testing.M) {
-	if _, err := connect(); err != nil {
+	s, err := connect()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	for begin := time.Now(); ; time.Sleep(time.Second) {
+		err := s.leftOver(context.Background())
+		if err == nil {
+			break
+		}
+		if time.Since(begin) > patience {
+			fmt.Fprintln(os.Stderr, "e2e: when all had ended:", err)
+			os.Exit(1)
+		}
+	}
+	os.Exit(code)
 }

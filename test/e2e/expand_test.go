@@ -15,7 +15,7 @@ import (
 func TestExpand(t *testing.T) {
 	for _, fs := range []string{"ext4", "xfs", "btrfs", "block"} {
 		t.Run(fs, func(t *testing.T) {
-			e := setup(t)
+			e := share(t)
 			if fs == "block" {
 				e.claim("data", e.class(nil), 320, blockMode)
 				e.blockPod("user", "data")
@@ -74,7 +74,7 @@ func (e *env) number(pod, script string) int64 {
 
 // TestImpossibleExpansion: it is visible on the claim, and taken back by lowering the request, also when the pod was restarted meanwhile.
 func TestImpossibleExpansion(t *testing.T) {
-	e := setup(t)
+	e := share(t)
 	e.claim("data", e.class(nil), 64, nil)
 	e.pod("user", []string{"data"}, nil)
 	node := e.running("user")

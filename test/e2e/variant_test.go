@@ -19,7 +19,7 @@ import (
 
 // TestExamples: the API server takes the manifest for those without Helm, and the examples run as they are, but for their image.
 func TestExamples(t *testing.T) {
-	e := setup(t)
+	e := share(t)
 	apply := func(words ...string) {
 		e.t.Helper()
 		out, err := e.Command(e.ctx, append([]string{"apply"}, words...)...).CombinedOutput()
