@@ -18,7 +18,7 @@ import (
 )
 
 // patience is how long the driver may take for an answer that costs it nothing.
-const patience = 2 * time.Second
+const patience = 10 * time.Second
 
 // Handler serves /healthz, whether the driver answers on its socket, and /readyz, whether it does and each of ready is nil: 200 and "ok", or
 // 503 and the reasons, each on a line. socket is a path.
