@@ -63,7 +63,7 @@ spec:
       containers:
       - name: db
         image: $image
-        command: [bash, -c, "trap 'exit 0' TERM; while true; do sleep 0.5; done"]
+        command: [bash, -c, "trap 'exit 0' TERM; sleep infinity & wait"]
         volumeMounts: [{name: data, mountPath: /data}]
   volumeClaimTemplates:
   - metadata: {name: data}
@@ -88,7 +88,7 @@ spec:
   containers:
   - name: batch
     image: $image
-    command: [bash, -c, "trap 'exit 0' TERM; while true; do sleep 0.5; done"]
+    command: [bash, -c, "trap 'exit 0' TERM; sleep infinity & wait"]
     volumeMounts: [{name: scratch, mountPath: /scratch}]
   volumes:
   - name: scratch

@@ -26,11 +26,11 @@ func (e *env) driverPod(node string) string {
 	return pods.Items[0].Name
 }
 
-// writing starts a writer in a pod, to a file or to a device: a line of eight bytes each 0.2 s, each after the one before. stopped fails when
+// writing starts a writer in a pod, to a file or to a device: a line of eight bytes each half second, each after the one before. stopped fails when
 // the writer has met an error or stands still, or when a line is missing.
 func (e *env) writing(pod, path string) (stopped func()) {
 	e.in(pod, fmt.Sprintf(`(i=0; while [ ! -e /tmp/stop ]; do
-		printf '%%07d\n' $i | dd of=%[1]s bs=8 seek=$i conv=notrunc,fsync 2>/dev/null && i=$((i+1)) && echo $i >/tmp/lines || echo failed >>/tmp/failed; sleep 0.2
+		printf '%%07d\n' $i | dd of=%[1]s bs=8 seek=$i conv=notrunc,fsync 2>/dev/null && i=$((i+1)) && echo $i >/tmp/lines || echo failed >>/tmp/failed; sleep 0.5
 		done; touch /tmp/done) >/dev/null 2>&1 &`, path))
 	return func() {
 		e.t.Helper()
@@ -162,7 +162,7 @@ func TestAPIServerAway(t *testing.T) {
 		onNode("node-1")(p)
 		grace := int64(10)
 		p.Spec.TerminationGracePeriodSeconds = &grace
-		p.Spec.Containers[0].Command = []string{"bash", "-c", "trap 'touch /data/told; sleep 5; exit 0' TERM; while true; do sleep 0.5; done"}
+		p.Spec.Containers[0].Command = []string{"bash", "-c", "trap 'touch /data/told; sleep 5; exit 0' TERM; sleep infinity & wait"}
 	})
 	e.running("leaver")
 	leaving := e.volume("leaver").Name

@@ -14,8 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// idle is what a pod does that only holds its volumes.
-const idle = "trap 'exit 0' TERM; while true; do sleep 0.5; done"
+// idle is what a pod does that only holds its volumes: it starts nothing, for processes are dear on an emulated node.
+const idle = "trap 'exit 0' TERM; sleep infinity & wait"
 
 // claim makes a PVC of so many MiB.
 func (e *env) claim(name, class string, mebibytes int64, change func(*corev1.PersistentVolumeClaim)) {

@@ -87,6 +87,6 @@ keep() {
 keep /run/containerd.log containerd --log-level warn &
 until ctr version >/dev/null 2>&1; do sleep 0.2; done
 keep /run/kubelet.log kubelet --config /etc/kubelet.yaml --kubeconfig /etc/kubelet.kubeconfig --root-dir "$KUBELET_DIR" \
-	--hostname-override "$NODE" --node-ip "10.0.$NUMBER.15" -v 2 &
+	--hostname-override "$NODE" --node-ip "10.0.$NUMBER.15" --housekeeping-interval 1m -v 1 &
 touch /run/node-up
 wait
