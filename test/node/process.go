@@ -25,7 +25,7 @@ type Driver struct {
 	exited chan error
 }
 
-// StartDriver starts the binary with a socket in dir and waits until it is ready. Its log goes to log. tools, when
+// StartDriver starts the binary with a socket in dir and waits until it answers, and LVM it. Its log goes to log. tools, when
 // not "", is a folder of programs that it finds before the system's.
 func StartDriver(binary, dir, tools string, log io.Writer, args ...string) (*Driver, error) {
 	d := &Driver{Socket: filepath.Join(dir, "csi.sock"), binary: binary, args: args, log: log}
@@ -36,7 +36,7 @@ func StartDriver(binary, dir, tools string, log io.Writer, args ...string) (*Dri
 	return d, d.Start(tools)
 }
 
-// Start starts the driver, again after Kill or Stop, and waits until it is ready. The client connects again by itself.
+// Start starts the driver, again after Kill or Stop, and waits until it answers. The client connects again by itself.
 func (d *Driver) Start(tools string) error {
 	d.cmd = exec.Command(d.binary, append([]string{"--endpoint", "unix://" + d.Socket, "--node-id", "node-1"}, d.args...)...)
 	d.cmd.Env = os.Environ()
@@ -52,8 +52,9 @@ func (d *Driver) Start(tools string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	for {
-		resp, err := d.Probe(ctx, &csi.ProbeRequest{})
-		if err == nil && resp.GetReady().GetValue() {
+		// It answers at once; what it asks LVM at its start takes as long as another report.
+		_, err := d.GetCapacity(ctx, &csi.GetCapacityRequest{})
+		if err == nil {
 			return nil
 		}
 		select {
@@ -61,7 +62,7 @@ func (d *Driver) Start(tools string) error {
 			d.exited <- err
 			return fmt.Errorf("the driver exited: %w", err)
 		case <-ctx.Done():
-			return fmt.Errorf("the driver is not ready: %w", err)
+			return fmt.Errorf("the driver does not answer: %w", err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
