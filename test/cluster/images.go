@@ -263,8 +263,9 @@ func goEnv(ctx context.Context, name string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Load imports images on a node that lacks them.
-func (n NodeInfo) Load(ctx context.Context, images []Image) error {
+// Load imports images on a node that lacks them, from a folder that the node shares with this host: through its network, or by containerd's transfer
+// service, it takes four times as long on an emulated node.
+func (c *Cluster) Load(ctx context.Context, n NodeInfo, images []Image) error {
 	have, err := n.Run(ctx, nil, "ctr", "-n", "k8s.io", "images", "ls", "-q")
 	if err != nil {
 		return err
@@ -273,13 +274,17 @@ func (n NodeInfo) Load(ctx context.Context, images []Image) error {
 		if slices.Contains(strings.Fields(have), image.Name) {
 			continue
 		}
-		file, err := os.Open(image.File)
+		data, err := os.ReadFile(image.File)
 		if err != nil {
 			return err
 		}
-		_, err = n.Run(ctx, file, "ctr", "-n", "k8s.io", "images", "import", "--digests=false", "-")
-		file.Close()
-		if err != nil {
+		const name = "image.tar"
+		shared := filepath.Join(n.shared(c.dir), name)
+		if err := os.WriteFile(shared, data, 0o600); err != nil {
+			return err
+		}
+		_, err = n.Run(ctx, nil, "ctr", "-n", "k8s.io", "images", "import", "--local", "--digests=false", "/out/"+name)
+		if err := errors.Join(err, os.Remove(shared)); err != nil {
 			return fmt.Errorf("loading %s: %w", image.Name, err)
 		}
 	}

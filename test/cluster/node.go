@@ -59,7 +59,7 @@ func (s *server) newNode(ctx context.Context, spec NodeSpec) (*node, error) {
 	}
 	n.dir = filepath.Join(s.state.dir, n.Name)
 	tree := filepath.Join(n.dir, "tree/bin")
-	if err := os.MkdirAll(tree, 0o755); err != nil {
+	if err := errors.Join(os.MkdirAll(tree, 0o755), os.MkdirAll(n.shared(s.state.dir), 0o755)); err != nil {
 		return nil, err
 	}
 	for _, program := range []string{"containerd", "containerd-shim-runc-v2", "ctr", "kubelet", "agent"} {
@@ -147,13 +147,14 @@ func (n *node) on(caPath, token string) error {
 	}
 	const forever = 1000 * time.Hour
 	cfg := vm.Config{
-		Spec: nodeImage, Program: filepath.Join(n.dir, "node.sh"), Files: []string{caPath}, Images: images,
+		Spec: nodeImage, Program: filepath.Join(n.dir, "node.sh"), Files: []string{caPath}, Images: images, Out: n.shared(filepath.Dir(n.dir)),
 		Env: []string{"NODE=" + n.Name, fmt.Sprintf("NUMBER=%d", n.Number), fmt.Sprintf("API_PORT=%d", n.apiPort), "TOKEN=" + token, "AGENT_TOKEN=" + n.Token,
 			"KUBELET_DIR=" + n.KubeletDir, "VGS=" + n.groups()},
 		QEMU: []string{"-device", "virtio-net-pci,netdev=net", "-netdev", fmt.Sprintf(
 			"user,id=net,net=10.0.%d.0/24,host=%s,hostfwd=tcp:127.0.0.1:%d-:7777,hostfwd=tcp:127.0.0.1:%d-:10250",
 			n.Number, hostAddress(n.Number), n.AgentPort, n.KubeletPort)},
-		Memory: "3G", Timeout: forever, Idle: forever, Output: log, Log: log,
+		Memory: "3G", CPUs: 1, // more have to stop each other too often when they are emulated
+		Timeout: forever, Idle: forever, Output: log, Log: log,
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})

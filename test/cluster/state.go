@@ -49,7 +49,11 @@ func nodeName(number int) string { return fmt.Sprintf("node-%d", number) }
 
 // Each node has a network of its own, in which QEMU is 2 and the node 15. What it connects to at 2 is this host's loopback.
 func hostAddress(number int) string { return fmt.Sprintf("10.0.%d.2", number) }
-func (n NodeInfo) address() string  { return fmt.Sprintf("10.0.%d.15", n.Number) }
+
+// shared is the folder that a node sees as /out, in the cluster's folder.
+func (n NodeInfo) shared(dir string) string { return filepath.Join(dir, n.Name, "shared") }
+
+func (n NodeInfo) address() string { return fmt.Sprintf("10.0.%d.15", n.Number) }
 
 func (s *state) nodes() []NodeInfo {
 	s.mu.Lock()

@@ -129,7 +129,7 @@ func TestKubeletDir(t *testing.T) {
 	e.check(e.WaitReady(e.ctx, n))
 	images, err := cluster.Built()
 	e.check(err)
-	e.check(n.Load(e.ctx, images))
+	e.check(e.Load(e.ctx, n, images))
 	e.check(e.Install(e.ctx, release))
 	wait := storagev1.VolumeBindingWaitForFirstConsumer
 	class := e.class(func(c *storagev1.StorageClass) {

@@ -123,7 +123,7 @@ func up(ctx context.Context, dir, bin string) error {
 	say(begin, "the nodes are ready")
 	loaded := make(chan error)
 	for _, n := range all {
-		go func() { loaded <- n.Load(ctx, images) }()
+		go func() { loaded <- c.Load(ctx, n, images) }()
 	}
 	for range all {
 		err = errors.Join(err, <-loaded)
