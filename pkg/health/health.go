@@ -1,7 +1,7 @@
 // Package health answers over HTTP whether the driver lives and whether it is ready, for kubelet's probes.
 //
-// It asks the driver over the driver's own socket, as kubelet and the provisioner do, and its caller for what it cannot see itself. It refuses to ask LVM or the API
-// server: a disk or a network that hangs must not have the driver killed.
+// It asks the driver over the driver's own socket, as kubelet and the provisioner do, and its caller for what cannot be seen
+// there. It refuses to ask LVM or the API server: a disk or a network that hangs must not have the driver killed.
 package health
 
 import (
