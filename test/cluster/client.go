@@ -99,7 +99,11 @@ func (c *Cluster) Down(ctx context.Context) error {
 	}
 	for {
 		if _, err := os.Stat(c.dir); errors.Is(err, os.ErrNotExist) {
-			return nil
+			unlock, err := lock(c.dir, 0) // its process ends now
+			if err == nil {
+				unlock()
+			}
+			return err
 		}
 		select {
 		case <-ctx.Done():

@@ -274,13 +274,9 @@ func (c *Cluster) Load(ctx context.Context, n NodeInfo, images []Image) error {
 		if slices.Contains(strings.Fields(have), image.Name) {
 			continue
 		}
-		data, err := os.ReadFile(image.File)
-		if err != nil {
-			return err
-		}
 		const name = "image.tar"
 		shared := filepath.Join(n.shared(c.dir), name)
-		if err := os.WriteFile(shared, data, 0o600); err != nil {
+		if err := copyFile(image.File, shared); err != nil {
 			return err
 		}
 		_, err = n.Run(ctx, nil, "ctr", "-n", "k8s.io", "images", "import", "--local", "--digests=false", "/out/"+name)

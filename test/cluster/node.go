@@ -92,11 +92,20 @@ func place(from, to string) error {
 	if err == nil || !errors.Is(err, syscall.EXDEV) {
 		return err
 	}
+	return copyFile(from, to)
+}
+
+// copyFile copies a file that root of a node may then write to.
+func copyFile(from, to string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
 	data, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(to, data, 0o755) //nolint:gosec // a program
+	return os.WriteFile(to, data, info.Mode().Perm())
 }
 
 func (n *node) data() string      { return filepath.Join(n.dir, "data.img") }

@@ -39,14 +39,11 @@ func Serve(ctx context.Context, cfg Config, log io.Writer) (err error) {
 	if err := os.MkdirAll(filepath.Dir(cfg.Dir), 0o755); err != nil {
 		return err
 	}
-	lock, err := os.Create(cfg.Dir + ".lock")
+	unlock, err := lock(cfg.Dir, unix.LOCK_NB)
 	if err != nil {
-		return err
+		return fmt.Errorf("a cluster is up or coming up already: %w", err)
 	}
-	defer lock.Close() // which unlocks it
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("a cluster is up or coming up already (%s is locked: %w)", lock.Name(), err)
-	}
+	defer unlock()
 	built, err := programs(ctx, log)
 	if err != nil {
 		return err
@@ -102,6 +99,19 @@ func Serve(ctx context.Context, cfg Config, log io.Writer) (err error) {
 		return err
 	}
 	return nil
+}
+
+// lock keeps others from having a cluster in a folder. It waits for them unless how is unix.LOCK_NB.
+func lock(dir string, how int) (unlock func(), err error) {
+	file, err := os.Create(dir + ".lock")
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(file.Fd()), unix.LOCK_EX|how); err != nil {
+		file.Close()
+		return nil, fmt.Errorf("locking %s: %w", file.Name(), err)
+	}
+	return func() { file.Close() }, nil
 }
 
 const controlSocket = "control.sock"
