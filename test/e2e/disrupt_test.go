@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -122,7 +123,7 @@ func TestForcedDeletion(t *testing.T) {
 	mounted := e.on(node, "awk '$5 ~ \"^/var/lib/kubelet/.*globalmount$\" {print $5}' /proc/1/mountinfo")
 	sum := e.on(node, "cd "+mounted+" && sha256sum file")
 	holder := e.on(node, "cd "+mounted+" && { setsid sleep 600 >/dev/null 2>&1 </dev/null & echo $!; }")
-	letGo := func() { e.on(node, "kill "+holder+" 2>/dev/null || true") }
+	letGo := sync.OnceFunc(func() { e.on(node, "kill "+holder) })
 	t.Cleanup(letGo)
 	e.kubectl("delete", "pod", "user", "--force", "--grace-period=0")
 	e.deleteClaim("data")
@@ -177,21 +178,21 @@ func TestAPIServerAway(t *testing.T) {
 	t.Cleanup(func() { e.check(e.StartAPIServer(e.ctx)) })
 	e.within(time.Minute, "the volume to be unmounted", func() error {
 		device := strings.ReplaceAll(strings.TrimPrefix(leaving, "vg0/"), "-", "--") // as the device mapper writes it
-		if out := e.on("node-1", fmt.Sprintf("grep -e %s -e %s /proc/1/mountinfo || true", leaving, device)); out != "" {
+		if out := e.on("node-1", fmt.Sprintf("grep -e %s -e %s /proc/1/mountinfo || [ $? = 1 ]", leaving, device)); out != "" {
 			return fmt.Errorf("mounted: %s", out)
 		}
 		return nil
 	})
 	killed := e.on("node-1", "pgrep -x lvm-csi && pkill -9 -x lvm-csi")
 	e.within(time.Minute, "the driver to be healthy without an API server", func() error {
-		if now := e.on("node-1", "pgrep -x lvm-csi || true"); now == "" || now == killed {
+		if now := e.on("node-1", "pgrep -x lvm-csi || [ $? = 1 ]"); now == "" || now == killed {
 			return fmt.Errorf("it has not been started again")
 		}
-		out := e.on("node-1", fmt.Sprintf(`exec 3<>/dev/tcp/%s/9809 && printf 'GET /healthz HTTP/1.0\r\n\r\n' >&3 && cat <&3 || true`, driver.Status.PodIP))
-		if !strings.Contains(out, " 200 ") {
-			return fmt.Errorf("it says: %s", out)
+		out, err := e.node("node-1").Run(e.ctx, nil, "bash", "-c", fmt.Sprintf(`exec 3<>/dev/tcp/%s/9809 && printf 'GET /healthz HTTP/1.0\r\n\r\n' >&3 && cat <&3`, driver.Status.PodIP))
+		if err == nil && !strings.Contains(out, " 200 ") {
+			err = fmt.Errorf("it says: %s", out)
 		}
-		return nil
+		return err
 	})
 	time.Sleep(time.Until(begin.Add(time.Minute)))
 	e.check(e.StartAPIServer(e.ctx))
