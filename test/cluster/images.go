@@ -164,6 +164,15 @@ func (b *builder) dockerfile(ctx context.Context, repo, name, version string) (I
 	if newer(image.File, path) {
 		return image, nil
 	}
+	old, err := filepath.Glob(b.image(name + ":*").File)
+	if err != nil {
+		return Image{}, err
+	}
+	for _, file := range old {
+		if err := os.Remove(file); err != nil {
+			return Image{}, err
+		}
+	}
 	return image, errors.Join(b.buildah(ctx, "tag", strings.TrimSpace(string(digest)), image.Name), b.save(ctx, image.Name, image.File))
 }
 
@@ -254,7 +263,7 @@ func (b *builder) buildah(ctx context.Context, words ...string) error {
 }
 
 func (b *builder) command(ctx context.Context, words ...string) *exec.Cmd {
-	all := slices.Concat([]string{"--storage-driver", "vfs", "--root", filepath.Join(b.dir, "storage"), "--runroot", filepath.Join(b.dir, "run")}, words)
+	all := slices.Concat([]string{"--root", filepath.Join(b.dir, "layers"), "--runroot", filepath.Join(b.dir, "run")}, words)
 	return exec.CommandContext(ctx, "buildah", all...)
 }
 
@@ -263,8 +272,8 @@ func goEnv(ctx context.Context, name string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// Load imports images on a node that lacks them, from a folder that the node shares with this host: through its network, or by containerd's transfer
-// service, it takes four times as long on an emulated node.
+// Load imports images on a node that lacks them: those that were built after its cluster came up. They come from a folder that the node shares with this
+// host: through its network, or by containerd's transfer service, it takes four times as long on an emulated node.
 func (c *Cluster) Load(ctx context.Context, n NodeInfo, images []Image) error {
 	have, err := n.Run(ctx, nil, "ctr", "-n", "k8s.io", "images", "ls", "-q")
 	if err != nil {

@@ -4,16 +4,13 @@ import (
 	"context"
 	"crypto/rand"
 	_ "embed"
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/lvm-csi/lvm-csi/test/vm"
@@ -37,11 +34,8 @@ type node struct {
 	done chan struct{}      // closed when the machine is off
 }
 
-// dataSize is the disk that a node runs from: images and containers. The file is sparse.
-const dataSize = 16 << 30
-
 // newNode makes the disks of a node.
-func (s *server) newNode(ctx context.Context, spec NodeSpec) (*node, error) {
+func (s *server) newNode(spec NodeSpec) (*node, error) {
 	number := len(s.state.nodes()) + 1
 	if number > maxNodes {
 		return nil, fmt.Errorf("a cluster has at most %d nodes", maxNodes)
@@ -58,22 +52,11 @@ func (s *server) newNode(ctx context.Context, spec NodeSpec) (*node, error) {
 		apiPort:  s.state.APIPort, log: s.log,
 	}
 	n.dir = filepath.Join(s.state.dir, n.Name)
-	tree := filepath.Join(n.dir, "tree/bin")
-	if err := errors.Join(os.MkdirAll(tree, 0o755), os.MkdirAll(n.shared(s.state.dir), 0o755)); err != nil {
+	if err := os.MkdirAll(n.shared(s.state.dir), 0o755); err != nil {
 		return nil, err
 	}
-	for _, program := range []string{"containerd", "containerd-shim-runc-v2", "ctr", "kubelet", "agent"} {
-		if err := place(s.programs[program], filepath.Join(tree, program)); err != nil {
-			return nil, err
-		}
-	}
-	if err := makeFile(n.data(), dataSize); err != nil {
+	if err := copyFile(s.data, n.data()); err != nil {
 		return nil, err
-	}
-	mkfs := exec.CommandContext(ctx, "mkfs.ext4", "-q", "-F", "-d", filepath.Dir(tree), n.data())
-	mkfs.Env = append(os.Environ(), "PATH="+os.Getenv("PATH")+":/usr/sbin:/sbin")
-	if out, err := mkfs.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("making the disk of %s: %w %s", n.Name, err, out)
 	}
 	for i, disk := range spec.Disks {
 		if err := makeFile(n.disk(i), disk.Size); err != nil {
@@ -83,41 +66,11 @@ func (s *server) newNode(ctx context.Context, spec NodeSpec) (*node, error) {
 	if err := os.WriteFile(filepath.Join(n.dir, "node.sh"), []byte(nodeScript), 0o755); err != nil {
 		return nil, err
 	}
-	return n, errors.Join(os.RemoveAll(filepath.Dir(tree)), s.state.add(n.NodeInfo))
-}
-
-// place makes to the same file as from, or a copy where they are on different filesystems.
-func place(from, to string) error {
-	err := os.Link(from, to)
-	if err == nil || !errors.Is(err, syscall.EXDEV) {
-		return err
-	}
-	return copyFile(from, to)
-}
-
-// copyFile copies a file that root of a node may then write to.
-func copyFile(from, to string) error {
-	info, err := os.Stat(from)
-	if err != nil {
-		return err
-	}
-	data, err := os.ReadFile(from)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(to, data, info.Mode().Perm())
+	return n, s.state.add(n.NodeInfo)
 }
 
 func (n *node) data() string      { return filepath.Join(n.dir, "data.img") }
 func (n *node) disk(i int) string { return filepath.Join(n.dir, fmt.Sprintf("disk%d.img", i)) }
-
-func makeFile(path string, size int64) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Truncate(size), file.Close())
-}
 
 // groups are the VGs to make, as node.sh reads them: "vg0=/dev/vdc,/dev/vdd vg1=/dev/vde".
 func (n *node) groups() string {

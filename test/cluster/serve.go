@@ -20,6 +20,7 @@ type server struct {
 	state    *state
 	plane    *controlPlane
 	programs map[string]string
+	data     string // the disk that those of the nodes are copies of
 	log      io.Writer
 
 	mu    sync.Mutex
@@ -32,6 +33,7 @@ type Config struct {
 	Nodes []NodeSpec
 	// Programs of this repository for the nodes, by name: agent.
 	Programs map[string]string
+	Images   []Image // that nodes have from the beginning
 }
 
 // Serve brings up a cluster and keeps it until ctx ends or somebody asks it to end (Cluster.Down). Then nothing of it is left.
@@ -67,7 +69,10 @@ func Serve(ctx context.Context, cfg Config, log io.Writer) (err error) {
 	}
 	s := &server{
 		state:    &state{dir: cfg.Dir, APIPort: ports[0], EtcdPort: ports[1], EtcdPeerPort: ports[2], Tokens: map[string]string{}},
-		programs: built, log: log, nodes: map[string]*node{},
+		programs: built, data: filepath.Join(cfg.Dir, "data.img"), log: log, nodes: map[string]*node{},
+	}
+	if err := makeData(ctx, s.data, built, cfg.Images); err != nil {
+		return err
 	}
 	s.plane = &controlPlane{dir: cfg.Dir, programs: built, state: s.state}
 	if err := errors.Join(s.plane.prepare(), os.Symlink(built["kubectl"], filepath.Join(cfg.Dir, "kubectl"))); err != nil {
@@ -77,7 +82,7 @@ func Serve(ctx context.Context, cfg Config, log io.Writer) (err error) {
 	defer down()
 	defer s.allOff()
 	for _, spec := range cfg.Nodes {
-		if _, err := s.join(ctx, spec); err != nil {
+		if _, err := s.join(spec); err != nil {
 			return err
 		}
 	}
@@ -117,10 +122,10 @@ func lock(dir string, how int) (unlock func(), err error) {
 const controlSocket = "control.sock"
 
 // join makes a node and powers it on.
-func (s *server) join(ctx context.Context, spec NodeSpec) (*node, error) {
+func (s *server) join(spec NodeSpec) (*node, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	n, err := s.newNode(ctx, spec)
+	n, err := s.newNode(spec)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +161,7 @@ func (s *server) handler(down func()) http.Handler {
 			answer(w, nil, err)
 			return
 		}
-		n, err := s.join(context.WithoutCancel(r.Context()), spec)
+		n, err := s.join(spec)
 		if err != nil {
 			answer(w, nil, err)
 			return

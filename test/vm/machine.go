@@ -132,11 +132,13 @@ func (cfg MachineConfig) args() []string {
 
 // cpuArgs are shared with the probe of KVM, which must try the same machine.
 func cpuArgs(accel string) []string {
+	cpu := "max"
 	if accel == "tcg" {
-		accel = "tcg,thread=multi"
+		// Emulated, what these are to speed up (copying by bytes) or to protect (each access to a program's memory) is slow.
+		cpu, accel = "max,-erms,-fsrm,-smap", "tcg,thread=multi"
 	}
 	return []string{"-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",
-		"-machine", "q35", "-cpu", "max", "-accel", accel}
+		"-machine", "q35", "-cpu", cpu, "-accel", accel}
 }
 
 // escape doubles commas, which separate options of QEMU.

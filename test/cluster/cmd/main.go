@@ -59,7 +59,11 @@ func run(ctx context.Context, args []string) error {
 	case "up":
 		return up(ctx, dir, bin)
 	case "serve":
-		return cluster.Serve(ctx, cluster.Config{Dir: dir, Nodes: nodes, Programs: map[string]string{"agent": filepath.Join(bin, "agent")}}, os.Stdout)
+		images, err := cluster.Built()
+		if err != nil {
+			return err
+		}
+		return cluster.Serve(ctx, cluster.Config{Dir: dir, Nodes: nodes, Programs: map[string]string{"agent": filepath.Join(bin, "agent")}, Images: images}, os.Stdout)
 	}
 	c, err := cluster.Connect(dir)
 	switch {
@@ -96,13 +100,6 @@ func on(ctx context.Context, c *cluster.Cluster, name string, words []string) er
 
 // up is begun again where it was interrupted.
 func up(ctx context.Context, dir, bin string) error {
-	c, err := cluster.Connect(dir)
-	if errors.Is(err, cluster.ErrDown) {
-		c, err = start(ctx, dir)
-	}
-	if err != nil {
-		return err
-	}
 	repo, err := os.Getwd()
 	if err != nil {
 		return err
@@ -113,6 +110,13 @@ func up(ctx context.Context, dir, bin string) error {
 		return err
 	}
 	say(begin, "images are built")
+	c, err := cluster.Connect(dir)
+	if errors.Is(err, cluster.ErrDown) {
+		c, err = start(ctx, dir)
+	}
+	if err != nil {
+		return err
+	}
 	all, err := c.NodesOn()
 	if err != nil {
 		return err
