@@ -23,6 +23,9 @@ for chain in PREROUTING OUTPUT; do
 	iptables -t nat -A $chain -d 10.96.0.1 -p tcp --dport 443 -j DNAT --to-destination "10.0.$NUMBER.2:$API_PORT"
 done
 
+# For all pods, so that no plugin has to run iptables for each.
+iptables -t nat -A POSTROUTING -s 10.244.0.0/16 -j MASQUERADE
+
 # kubelet wants to know the clock rate, which an emulated processor does not say.
 grep -q 'cpu MHz' /proc/cpuinfo || {
 	sed '/^model name/a cpu MHz : 2000.000' /proc/cpuinfo >/run/cpuinfo
@@ -50,8 +53,7 @@ bin_dirs = ["/usr/lib/cni"]
 EOT
 cat >/etc/cni/net.d/pods.conflist <<EOT
 {"cniVersion": "0.4.0", "name": "pods", "plugins": [
-  {"type": "ptp", "ipMasq": true, "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.$NUMBER.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}},
-  {"type": "portmap", "capabilities": {"portMappings": true}}]}
+  {"type": "ptp", "ipam": {"type": "host-local", "ranges": [[{"subnet": "10.244.$NUMBER.0/24"}]], "routes": [{"dst": "0.0.0.0/0"}]}}]}
 EOT
 cat >/etc/kubelet.yaml <<EOT
 apiVersion: kubelet.config.k8s.io/v1beta1
