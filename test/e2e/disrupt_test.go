@@ -69,15 +69,14 @@ func TestDriverKilled(t *testing.T) {
 	stopped := e.writer(class, "writer", "node-1")
 
 	var names []string
-	for i := range 6 {
+	for i := range 3 {
 		name := fmt.Sprintf("new-%d", i)
 		e.claim(name, class, 64, nil)
 		e.pod(name, []string{name}, onNode("node-1"))
 		names = append(names, name)
 	}
-	for range 2 { // in the middle of a CreateVolume; the second time when kubelet has started it again
-		e.on("node-1", "timeout 120 bash -c 'until pgrep -x mkfs.ext4 >/dev/null; do sleep 0.02; done' && pkill -9 -x lvm-csi")
-	}
+	// In the middle of a CreateVolume.
+	e.on("node-1", "timeout 120 bash -c 'until pgrep -x mkfs.ext4 >/dev/null; do sleep 0.02; done' && pkill -9 -x lvm-csi")
 	e.running(names...)
 	e.eventually("the driver to be ready again", e.driverReady)
 	stopped()
