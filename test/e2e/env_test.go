@@ -75,6 +75,7 @@ type env struct {
 	t         *testing.T
 	ctx       context.Context
 	namespace string
+	patience  time.Duration   // how long a step may take
 	alone     bool            // on the cluster
 	lvs       map[string]bool // of volumes that the test was seen to have
 }
@@ -101,7 +102,7 @@ func begin(t *testing.T) *env {
 		t.Fatal(err)
 	}
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
-	e := &env{shared: s, t: t, ctx: context.WithoutCancel(t.Context()), namespace: fmt.Sprintf("%.40s-%d", name, time.Now().Unix()%100000), lvs: map[string]bool{}}
+	e := &env{shared: s, t: t, ctx: context.WithoutCancel(t.Context()), namespace: fmt.Sprintf("%.40s-%d", name, time.Now().Unix()%100000), patience: patience, lvs: map[string]bool{}}
 	e.check(first(s.kube.CoreV1().Namespaces().Create(e.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: e.namespace}}, metav1.CreateOptions{})))
 	t.Cleanup(e.clean)
 	return e
@@ -257,7 +258,7 @@ func (e *env) on(node, script string) string {
 // eventually waits until try returns nil.
 func (e *env) eventually(what string, try func() error) {
 	e.t.Helper()
-	e.within(patience, what, try)
+	e.within(e.patience, what, try)
 }
 
 func (e *env) within(limit time.Duration, what string, try func() error) {

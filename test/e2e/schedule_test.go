@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -38,6 +39,7 @@ func TestFitsOnOneNode(t *testing.T) {
 // TestManyPods: of 20 pods at once, whose volumes fit on the cluster and not on one node, all run.
 func TestManyPods(t *testing.T) {
 	e := setup(t)
+	e.patience = 8 * time.Minute // most of them are on one node, which starts them all at once on one emulated processor
 	class := e.class(unerased)
 	const pods = 20
 	one, two := e.free("node-1", "vg0"), e.free("node-2", "vg0")
@@ -81,19 +83,28 @@ func TestStaleCapacity(t *testing.T) {
 		e.on("node-1", "for lv in tick filler; do ! lvs vg0/$lv >/dev/null 2>&1 || lvremove -qq -y vg0/$lv; done")
 	}
 	t.Cleanup(unfill)
-	// When a change by hand has been noticed, the next look is a whole poll interval away.
-	full := published()
-	e.on("node-1", "lvcreate -qq -y -W n -Z n -l 1 -n tick vg0")
-	e.eventually("a change by hand to be published", func() error {
-		if now := published(); now >= full {
-			return fmt.Errorf("%d bytes are published", now)
-		}
-		return nil
-	})
-	e.on("node-1", "lvcreate -qq -y -W n -Z n -l 100%FREE -n filler vg0")
 	e.claim("data", class, 1024, nil)
-	if published() < 1024*mib {
-		t.Fatal("the capacity that is published is not stale")
+	// When a change by hand has been noticed, the next look is a whole poll interval away, which a busy machine may all the same need.
+	full := e.free("node-1", "vg0")
+	for try := 1; try == 1 || published() < 1024*mib; try++ {
+		if try > 5 {
+			t.Fatal("the capacity that is published is never stale")
+		}
+		unfill()
+		e.eventually("all to be published", func() error {
+			if now := published(); now != full {
+				return fmt.Errorf("%d bytes are published, not %d", now, full)
+			}
+			return nil
+		})
+		e.on("node-1", "lvcreate -qq -y -W n -Z n -l 1 -n tick vg0")
+		e.eventually("a change by hand to be published", func() error {
+			if now := published(); now >= full {
+				return fmt.Errorf("%d bytes are published", now)
+			}
+			return nil
+		})
+		e.on("node-1", "lvcreate -qq -y -W n -Z n -l 100%FREE -n filler vg0")
 	}
 	e.pod("user", []string{"data"}, nil)
 	e.event("data", "insufficient free space") // from node-1, which the scheduler prefers: it has more
