@@ -8,7 +8,7 @@ if [ ! -x "$dir/golangci-lint" ]; then
 	mkdir -p "$dir"
 	tmp=$(mktemp -d "$dir/build.XXXXXX")
 	trap 'rm -rf "$tmp"' EXIT
-	GOFLAGS= GOBIN=$tmp CGO_ENABLED=0 go install "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$version"
+	GOFLAGS= GOBIN=$tmp CGO_ENABLED=0 GOGC=400 go install -gcflags=all=-dwarf=false -ldflags="-s -w" "github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$version"
 	mv "$tmp/golangci-lint" "$dir/golangci-lint"
 	rm -rf "$tmp"
 	trap - EXIT

@@ -8,7 +8,7 @@ if [ ! -x "$dir/helm" ]; then
 	mkdir -p "$dir"
 	tmp=$(mktemp -d "$dir/build.XXXXXX")
 	trap 'rm -rf "$tmp"' EXIT
-	GOFLAGS= GOBIN=$tmp CGO_ENABLED=0 go install "helm.sh/helm/v4/cmd/helm@$version"
+	GOFLAGS= GOBIN=$tmp CGO_ENABLED=0 GOGC=400 go install -gcflags=all=-dwarf=false -ldflags="-s -w" "helm.sh/helm/v4/cmd/helm@$version"
 	mv "$tmp/helm" "$dir/helm"
 	rm -rf "$tmp"
 	trap - EXIT

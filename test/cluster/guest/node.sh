@@ -42,6 +42,8 @@ for group in ${VGS-}; do
 	vgs "$vg" >/dev/null 2>&1 || vgcreate -qq --metadatasize 4m "$vg" ${devices//,/ }
 done
 
+lvs --noheadings -o lv_active >/run/active-at-boot # for a test
+
 mkdir -p /etc/containerd /etc/cni/net.d
 cat >/etc/containerd/config.toml <<EOT
 version = 3
