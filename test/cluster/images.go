@@ -267,8 +267,9 @@ func (b *builder) buildah(ctx context.Context, words ...string) error {
 }
 
 func (b *builder) command(ctx context.Context, words ...string) *exec.Cmd {
-	all := slices.Concat([]string{"--root", filepath.Join(b.dir, "layers"), "--runroot", filepath.Join(b.dir, "run")}, words)
-	return exec.CommandContext(ctx, "buildah", all...)
+	// It leaves a mount behind, for which the cache could not be removed: in a namespace of its own that goes with it.
+	all := slices.Concat([]string{"--mount", "buildah", "--root", filepath.Join(b.dir, "layers"), "--runroot", filepath.Join(b.dir, "run")}, words)
+	return exec.CommandContext(ctx, "unshare", all...)
 }
 
 func goEnv(ctx context.Context, name string) (string, error) {

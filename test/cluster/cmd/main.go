@@ -100,6 +100,9 @@ func on(ctx context.Context, c *cluster.Cluster, name string, words []string) er
 
 // up is begun again where it was interrupted.
 func up(ctx context.Context, dir, bin string) error {
+	if os.Geteuid() != 0 {
+		return errors.New("images are built and unpacked as root: run it with sudo -E")
+	}
 	repo, err := os.Getwd()
 	if err != nil {
 		return err
