@@ -67,8 +67,9 @@ func TestToolsOfTheImage(t *testing.T) {
 	e.check(e.Install(e.ctx, image))
 	const away = "for tool in lvm mkfs.ext4 mke2fs mkfs.xfs mkfs.btrfs blkid resize2fs xfs_growfs; do p=/usr/sbin/$tool; "
 	for _, n := range e.nodesOn() {
-		t.Cleanup(func() { e.on(n.Name, away+"[ ! -e $p.away ] || mv $p.away $p; done") })
-		e.on(n.Name, away+"[ ! -e $p ] || mv $p $p.away; done")
+		// Some are links to others, and dangle while those are away.
+		t.Cleanup(func() { e.on(n.Name, away+"mv $p.away $p 2>/dev/null; done; ! ls /usr/sbin/*.away 2>/dev/null") })
+		e.on(n.Name, away+"mv $p $p.away 2>/dev/null; done; ! ls /usr/sbin/lvm /usr/sbin/mkfs.ext4 2>/dev/null")
 	}
 	e.eventually("the driver to be ready", e.driverReady)
 	all := []string{"ext4", "xfs", "btrfs", "block"}
