@@ -55,7 +55,7 @@ cluster-down: ## end that cluster
 
 .PHONY: e2e
 e2e: cluster ## what pods see, on that cluster: RUN=TestLife for some of it
-	@go test -tags e2e -count=1 -timeout 90m -parallel 3 -v $(addprefix -run ,$(RUN)) ./test/e2e
+	@go test -tags e2e -count=1 -timeout 90m -parallel 3 -v $(if $(RUN),-run '$(RUN)') ./test/e2e
 
 .PHONY: bench-e2e
 bench-e2e: cluster ## what a volume adds to a pod's start on that cluster, and what it takes
