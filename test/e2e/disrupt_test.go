@@ -112,7 +112,7 @@ func TestRollingUpdate(t *testing.T) {
 // TestForcedDeletion: a pod is deleted by force while its volume is mounted, and its claim at once after it. Nothing that is mounted is
 // touched; in the end nothing is left.
 func TestForcedDeletion(t *testing.T) {
-	e := share(t)
+	e := setup(t) // the only mounted volume of its node is its own
 	e.claim("data", e.class(nil), 64, nil)
 	e.pod("user", []string{"data"}, nil)
 	node := e.running("user")
